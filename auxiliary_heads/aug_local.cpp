@@ -24,11 +24,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {
@@ -135,8 +135,8 @@ class AugLocalHead final : public Head {
       layers_.back()->initialise(random_key({key, key_part(name)}));
       shape = spec.output;
     }
-    classifier_ = register_module(
-        "classifier", torch::nn::Linear(shape.front(), site.classes));
+    classifier_ =
+        register_module("classifier", FusedLinear(shape.front(), site.classes));
     initialise_parameters(*classifier_,
                           random_key({key, key_part("classifier")}));
   }
@@ -160,7 +160,7 @@ class AugLocalHead final : public Head {
   Loss loss_;
   std::int64_t layer_;
   std::vector<std::shared_ptr<Layer>> layers_;
-  torch::nn::Linear classifier_ = nullptr;
+  FusedLinear classifier_ = nullptr;
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {
@@ -43,7 +43,7 @@ class ConvHead final : public Head {
   std::int64_t normalised_values_;
   torch::nn::Sequential convolutions_;
   torch::nn::BatchNorm2d norm_;
-  torch::nn::Linear classifier_;
+  FusedLinear classifier_;
 };
 
 }  // namespace

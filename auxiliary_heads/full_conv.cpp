@@ -8,10 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include <torch/nn/modules/linear.h>
-
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {
@@ -45,7 +44,7 @@ class FullConvHead final : public Head {
   std::int64_t pixels_;
   torch::nn::Sequential convolutions_;
   torch::nn::Conv2d last_;
-  torch::nn::Linear classifier_;
+  FusedLinear classifier_;
 };
 
 }  // namespace

@@ -3,10 +3,9 @@
 #include <memory>
 #include <utility>
 
-#include <torch/nn/modules/linear.h>
-
 #include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/boundaries/head.h"
 #include "lib/tensors/pooling.h"
 
@@ -40,7 +39,7 @@ class LinearHead final : public Head {
   std::int64_t pool_;
   bool is_map_;
   bool has_tokens_;
-  torch::nn::Linear classifier_;
+  FusedLinear classifier_;
 };
 
 }  // namespace

@@ -46,12 +46,12 @@ class ManHead final : public Head {
     average_ = make_layers(*site.model, next, next, site.seed).front();
     for (auto& item : average_->named_parameters()) {
       item.value().requires_grad_(false);
-      std::string name = "average_" + item.key();
-      std::replace(name.begin(), name.end(), '.', '_');
       // Saved, but not trained: average_ is no module of the head's.
-      averaged_.push_back(register_buffer(name, item.value()));
+      averaged_.push_back(register_buffer(own_name(item.key()), item.value()));
       names_.push_back(fmt::format("layers.{}.{}", next, item.key()));
     }
+    for (auto& item : average_->named_buffers())
+      register_buffer(own_name(item.key()), item.value());
     head_ = register_module("head", make_head(behind(site, layer)));
   }
 
@@ -89,6 +89,12 @@ class ManHead final : public Head {
   }
 
  private:
+  /// Name of what average_ holds among the head's buffers.
+  static std::string own_name(std::string name) {
+    std::replace(name.begin(), name.end(), '.', '_');
+    return "average_" + name;
+  }
+
   /// Masks of the copies are their own.
   Pass own_pass(Pass pass, std::uint64_t number) const {
     pass.layer = layer_;

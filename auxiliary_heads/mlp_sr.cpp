@@ -6,10 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include <torch/nn/modules/linear.h>
-
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {
@@ -41,7 +40,7 @@ class MlpSrHead final : public Head {
     const std::int64_t inputs = is_map_ ? channels * 2 * 2 : channels;
     mlp_ = register_module("mlp", linear_layers(options.mlp_layers, inputs));
     classifier_ =
-        register_module("classifier", torch::nn::Linear(inputs, site.classes));
+        register_module("classifier", FusedLinear(inputs, site.classes));
     initialise_parameters(*this, head_key(site, "mlp_sr"));
     if (options.mlp_layers > 0) {
       normalised_values_ = 1;
@@ -71,7 +70,7 @@ class MlpSrHead final : public Head {
   std::int64_t normalised_values_ = 2;
   torch::nn::Sequential convolutions_ = nullptr;
   torch::nn::Sequential mlp_ = nullptr;
-  torch::nn::Linear classifier_ = nullptr;
+  FusedLinear classifier_ = nullptr;
 };
 
 }  // namespace

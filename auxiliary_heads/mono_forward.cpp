@@ -10,9 +10,8 @@
 #include <memory>
 #include <utility>
 
-#include <torch/nn/modules/linear.h>
-
 #include "auxiliary_heads/boundary_site.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/boundaries/head.h"
 #include "lib/tensors/pooling.h"
 
@@ -50,7 +49,7 @@ class MonoForwardHead final : public Head {
  private:
   Loss loss_;
   std::int64_t pool_;
-  torch::nn::Linear projection_;
+  FusedLinear projection_;
 };
 
 }  // namespace

@@ -35,9 +35,8 @@ Net1c2f::Net1c2f(const BoundarySite& site, std::int64_t outputs) {
                             .padding(1)
                             .bias(false)));
   norm_ = register_module("norm", torch::nn::BatchNorm2d(times * channels));
-  linear1_ =
-      register_module("linear1", torch::nn::Linear(times * channels, kHidden));
-  linear2_ = register_module("linear2", torch::nn::Linear(kHidden, outputs));
+  linear1_ = register_module("linear1", FusedLinear(times * channels, kHidden));
+  linear2_ = register_module("linear2", FusedLinear(kHidden, outputs));
   initialise_parameters(*this, head_key(site, "1c2f"));
 }
 

@@ -6,8 +6,8 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
+#include "lib/blocks/fused_linear.h"
 #include "lib/boundaries/head.h"
 
 namespace sluice {
@@ -29,8 +29,8 @@ class Net1c2f final : public torch::nn::Module {
   std::int64_t pixels_;  ///< that BatchNorm sees of a sample
   torch::nn::Conv2d conv_ = nullptr;
   torch::nn::BatchNorm2d norm_ = nullptr;
-  torch::nn::Linear linear1_ = nullptr;
-  torch::nn::Linear linear2_ = nullptr;
+  FusedLinear linear1_ = nullptr;
+  FusedLinear linear2_ = nullptr;
 };
 
 }  // namespace sluice

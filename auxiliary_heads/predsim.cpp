@@ -12,10 +12,10 @@
 
 #include <ATen/ops/mse_loss.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/similarity.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/boundaries/head.h"
 #include "lib/tensors/pooling.h"
 
@@ -77,8 +77,8 @@ class PredsimHead final : public Head {
                                 .bias(false));
       register_module("similarity", convolution_);
     } else {
-      linear_ = torch::nn::Linear(
-          torch::nn::LinearOptions(channels, channels).bias(false));
+      linear_ =
+          FusedLinear(torch::nn::LinearOptions(channels, channels).bias(false));
       register_module("similarity", linear_);
     }
   }
@@ -89,7 +89,7 @@ class PredsimHead final : public Head {
       plan_ = plan_pool(inputs, features[1], features[2], limit);
       inputs *= plan_.height * plan_.width;
     }
-    prediction_ = torch::nn::Linear(inputs, classes_);
+    prediction_ = FusedLinear(inputs, classes_);
     register_module("prediction", prediction_);
   }
 
@@ -111,8 +111,8 @@ class PredsimHead final : public Head {
   double beta_;
   PoolPlan plan_;
   torch::nn::Conv2d convolution_ = nullptr;
-  torch::nn::Linear linear_ = nullptr;
-  torch::nn::Linear prediction_ = nullptr;
+  FusedLinear linear_ = nullptr;
+  FusedLinear prediction_ = nullptr;
 };
 
 }  // namespace

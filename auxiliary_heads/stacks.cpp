@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/linear.h>
+
+#include "lib/blocks/fused_linear.h"
 
 namespace sluice {
 namespace {
@@ -37,8 +38,7 @@ torch::nn::Sequential convolutions(std::int64_t count, std::int64_t channels,
 torch::nn::Sequential linear_layers(std::int64_t count, std::int64_t width) {
   torch::nn::Sequential stack;
   for (std::int64_t i = 1; i <= count; ++i) {
-    stack->push_back(fmt::format("linear{}", i),
-                     torch::nn::Linear(width, width));
+    stack->push_back(fmt::format("linear{}", i), FusedLinear(width, width));
     stack->push_back(fmt::format("norm{}", i), torch::nn::BatchNorm1d(width));
     stack->push_back(fmt::format("relu{}", i), in_place_relu());
   }

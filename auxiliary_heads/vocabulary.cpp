@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include "auxiliary_heads/boundary_site.h"
+#include "lib/blocks/fused_linear.h"
 
 namespace sluice {
 namespace {
@@ -32,7 +32,7 @@ class VocabularyHead final : public Head {
  private:
   Loss loss_;
   torch::nn::LayerNorm norm_;
-  torch::nn::Linear vocabulary_;
+  FusedLinear vocabulary_;
 };
 
 }  // namespace

@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <torch/nn/modules/linear.h>
-
+#include "lib/blocks/fused_linear.h"
 #include "modules/dropout.h"
 
 namespace sluice {
@@ -34,8 +33,8 @@ class SelfAttention final : public Layer {
   std::int64_t heads_;
   bool is_causal_;
   double dropout_probability_;
-  torch::nn::Linear qkv_;
-  torch::nn::Linear projection_;
+  FusedLinear qkv_;
+  FusedLinear projection_;
   std::shared_ptr<Dropout> weights_dropout_;
   std::shared_ptr<Dropout> dropout_;
 };

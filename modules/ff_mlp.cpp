@@ -21,9 +21,9 @@
 #include <ATen/ops/relu.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
+#include "lib/blocks/fused_linear.h"
 #include "modules/label_in_sample.h"
 #include "modules/models.h"
 
@@ -81,7 +81,7 @@ class ForwardForwardLayer final : public Layer {
   }
 
   Place place_;
-  torch::nn::Linear linear_;
+  FusedLinear linear_;
 };
 
 LayerSpec layer(const Place& place) {

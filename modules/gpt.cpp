@@ -15,9 +15,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
+#include "lib/blocks/fused_linear.h"
 #include "modules/models.h"
 #include "modules/normal_weights.h"
 #include "modules/transformer.h"
@@ -110,7 +110,7 @@ class VocabularyLayer final : public Layer {
                                           options.transformer.bias)) {
     register_module("norm", norm_);
     if (options.tied) return;
-    vocabulary_ = torch::nn::Linear(
+    vocabulary_ = FusedLinear(
         torch::nn::LinearOptions(options.transformer.width, vocabulary)
             .bias(false));
     register_module("vocabulary", vocabulary_);
@@ -129,7 +129,7 @@ class VocabularyLayer final : public Layer {
 
  private:
   std::shared_ptr<LayerNorm> norm_;
-  torch::nn::Linear vocabulary_ = nullptr;
+  FusedLinear vocabulary_ = nullptr;
 };
 
 /// Multiply-adds for a text, as transformer_flops() counts.

@@ -25,11 +25,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/rnn.h>
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/precision.h"
 #include "modules/chain.h"
 #include "modules/dropout.h"
@@ -115,7 +115,7 @@ std::shared_ptr<Layer> token_embedding(std::int64_t vocabulary,
 std::shared_ptr<Layer> to_vocabulary(std::int64_t width,
                                      std::int64_t vocabulary) {
   auto chain = std::make_shared<Chain>();
-  chain->add("vocabulary", torch::nn::Linear(width, vocabulary));
+  chain->add("vocabulary", FusedLinear(width, vocabulary));
   return chain;
 }
 

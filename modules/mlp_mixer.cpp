@@ -10,6 +10,7 @@
 #include <ATen/ops/gelu.h>
 #include <fmt/format.h>
 
+#include "lib/blocks/fused_linear.h"
 #include "modules/chain.h"
 #include "modules/models.h"
 #include "modules/tokens.h"
@@ -77,9 +78,9 @@ class MixerPatches final : public Layer {
 std::shared_ptr<Chain> mixer_mlp(std::int64_t width, std::int64_t hidden,
                                  double dropout) {
   auto chain = std::make_shared<Chain>();
-  chain->add("hidden", torch::nn::Linear(width, hidden));
+  chain->add("hidden", FusedLinear(width, hidden));
   chain->add([](const Tensor& x) { return at::gelu(x); });
-  chain->add("projection", torch::nn::Linear(hidden, width));
+  chain->add("projection", FusedLinear(hidden, width));
   chain->add("dropout", std::make_shared<Dropout>(dropout));
   return chain;
 }

@@ -14,9 +14,9 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
+#include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 #include "modules/transformer.h"
 
@@ -99,7 +99,7 @@ ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
   step(fmt::format("linear {}->{}", inputs, outputs),
        static_cast<double>(inputs * elements()),
        [inputs, outputs](Chain& chain) {
-         chain.add("linear", torch::nn::Linear(inputs, outputs));
+         chain.add("linear", FusedLinear(inputs, outputs));
        });
   return *this;
 }

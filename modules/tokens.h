@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
+#include "lib/blocks/fused_linear.h"
 #include "lib/blocks/layer.h"
 #include "modules/normal_weights.h"
 #include "modules/transformer.h"
@@ -60,7 +60,7 @@ class TokenClassifier final : public Layer {
   TokenPooling pooling_;
   Deviation deviation_;
   std::shared_ptr<LayerNorm> norm_;
-  torch::nn::Linear linear_;
+  FusedLinear linear_;
 };
 
 LayerSpec token_classifier(const TokenClassifierOptions& options,

@@ -24,18 +24,16 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
-#include "lib/base/read_file.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/tensors/generator_kept.h"
 #include "lib/tensors/product_count.h"
 #include "modules/models.h"
+#include "modules/script_file.h"
 #include "modules/script_graph.h"
 #include "modules/script_layer.h"
 
@@ -50,6 +48,7 @@ struct ScriptOptions {
   std::string sha256 = {};
   std::vector<std::string> cuts = {};
   bool drawn = false;
+  bool is_trusted = false;
 
   void describe(Fields& fields) {
     fields.key("file", file,
@@ -65,26 +64,13 @@ struct ScriptOptions {
     fields.key("weights", drawn, {{"file", false}, {"drawn", true}},
                {.text = "initial weights: those in the file, or LibTorch's "
                         "default distributions, drawn by seed"});
+    fields.key(
+        "trust", is_trusted,
+        {.text = "read a file that does more than compute, or runs as it "
+                 "is read: it may then do what this program may, so set "
+                 "it only if you know who made the file"});
   }
 };
-
-/// Of many lines the one that says what is wrong.
-std::string script_error(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string all =
-      torch != nullptr ? torch->what_without_backtrace() : error.what();
-  constexpr std::string_view kBefore = "RuntimeError: ";
-  const std::size_t found = all.rfind(kBefore);
-  const std::size_t begin = all.find_first_not_of(
-      '\n', found == all.npos ? 0 : found + kBefore.size());
-  if (begin == all.npos) return "";
-  return all.substr(begin, all.find('\n', begin) - begin);
-}
-
-/// What follows is about checkpoints, or LibTorch's own messages.
-std::string first_sentence(const std::string& text) {
-  return text.substr(0, text.find(". "));
-}
 
 void check_cuts_differ(const std::vector<std::string>& cuts) {
   std::set<std::string_view> seen;
@@ -92,23 +78,6 @@ void check_cuts_differ(const std::vector<std::string>& cuts) {
     if (!seen.insert(cut).second)
       throw UserError("model.cuts: '{}' is there twice; leave one of them out",
                       cut);
-}
-
-torch::jit::Module load_script(const std::string& file) {
-  if (file.empty())
-    throw UserError(
-        "model.file: is missing; write one with "
-        "torch.jit.script(model).save(FILE)");
-  check_regular_file(file);
-  try {
-    return torch::jit::load(file, c10::Device(c10::kCPU),
-                            /*load_debug_files=*/false);
-  } catch (const std::exception& error) {
-    throw UserError(
-        "{}: is no TorchScript file, or a damaged one: write it with "
-        "torch.jit.script(model).save(FILE) ({})",
-        file, first_sentence(script_error(error)));
-  }
 }
 
 void check_weights_are_float(const Parts& parts, const std::string& file) {
@@ -256,7 +225,8 @@ void check_can_be_drawn(const Model& model, const std::string& file) {
 
 Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
   check_cuts_differ(options.cuts);
-  const torch::jit::Module module = load_script(options.file);
+  const torch::jit::Module module =
+      load_script(options.file, options.is_trusted);
   Parts parts;
   for (ScriptPart& part : cut_script(module, options.cuts, options.file))
     parts.push_back(std::make_shared<const ScriptPart>(std::move(part)));
@@ -303,9 +273,13 @@ MakeModel torchscript(Fields& fields) {
   };
 }
 
-void save_torchscript(const std::string& from, const NamedTensors& weights,
-                      const std::string& to) {
-  const torch::jit::Module module = load_script(from);
+void check_torchscript(const std::string& file) {
+  load_script(file, /*is_trusted=*/false);
+}
+
+void save_torchscript(const std::string& from, bool is_trusted,
+                      const NamedTensors& weights, const std::string& to) {
+  const torch::jit::Module module = load_script(from, is_trusted);
   std::map<std::string, at::Tensor> own;
   for (const auto& [name, tensor] : tensors_of_script(module))
     own[name] = tensor;

@@ -7,8 +7,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
-#include <torch/nn/modules/linear.h>
 
+#include "lib/blocks/fused_linear.h"
 #include "modules/normal_weights.h"
 
 namespace sluice {
@@ -17,9 +17,9 @@ namespace {
 using at::Tensor;
 
 std::shared_ptr<Chain> make_mlp(const TransformerOptions& options) {
-  using torch::nn::Linear;
   const auto linear = [&](std::int64_t inputs, std::int64_t outputs) {
-    return Linear(torch::nn::LinearOptions(inputs, outputs).bias(options.bias));
+    return FusedLinear(
+        torch::nn::LinearOptions(inputs, outputs).bias(options.bias));
   };
   auto chain = std::make_shared<Chain>();
   chain->add("hidden", linear(options.width, 4 * options.width));

@@ -60,7 +60,7 @@ class ConvPredictor final : public Predictor {
   std::vector<std::int64_t> size_;  // of the output: [H, W]
   std::vector<torch::nn::Conv2d> convolutions_;
   std::vector<torch::nn::BatchNorm2d> norms_;
-  torch::nn::Linear label_ = nullptr;
+  FusedLinear label_ = nullptr;
 };
 
 }  // namespace

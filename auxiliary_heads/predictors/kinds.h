@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include <ATen/ops/one_hot.h>
-#include <torch/nn/modules/linear.h>
 
+#include "lib/blocks/fused_linear.h"
 #include "lib/boundaries/predictor.h"
 
 namespace sluice {
@@ -37,16 +37,13 @@ std::shared_ptr<Predictor> linear_predictor(const PredictorSpec& spec);
 std::shared_ptr<Predictor> conv_predictor(const PredictorSpec& spec);
 
 /// The matrix of one-hot labels: [..., classes] -> [..., width].
-inline torch::nn::Linear label_matrix(std::int64_t classes,
-                                      std::int64_t width) {
-  return torch::nn::Linear(
-      torch::nn::LinearOptions(classes, width).bias(false));
+inline FusedLinear label_matrix(std::int64_t classes, std::int64_t width) {
+  return FusedLinear(torch::nn::LinearOptions(classes, width).bias(false));
 }
 
 /// Labels, one-hot, through their matrix: [N] or [N, T] -> [..., width]. Shares
 /// and numbers, real [N, classes], as they are.
-inline at::Tensor of_labels(torch::nn::Linear& matrix,
-                            const at::Tensor& labels) {
+inline at::Tensor of_labels(FusedLinear& matrix, const at::Tensor& labels) {
   if (labels.is_floating_point()) return matrix->forward(labels);
   return matrix->forward(
       at::one_hot(labels, matrix->options.in_features()).to(at::kFloat));

@@ -18,13 +18,12 @@ class LinearPredictor final : public Predictor {
     std::int64_t from =
         flattens_ ? c10::multiply_integers(spec.input) : spec.input.back();
     for (std::int64_t i = 1; i <= spec.options.hidden; ++i) {
-      layers_.push_back(
-          register_module(fmt::format("linear{}", i),
-                          torch::nn::Linear(from, spec.options.width)));
+      layers_.push_back(register_module(fmt::format("linear{}", i),
+                                        FusedLinear(from, spec.options.width)));
       from = spec.options.width;
     }
     layers_.push_back(
-        register_module("last", torch::nn::Linear(from, spec.output.back())));
+        register_module("last", FusedLinear(from, spec.output.back())));
     if (spec.options.label)
       label_ = register_module(
           "label",
@@ -50,8 +49,8 @@ class LinearPredictor final : public Predictor {
   }
 
   bool flattens_;
-  std::vector<torch::nn::Linear> layers_;
-  torch::nn::Linear label_ = nullptr;
+  std::vector<FusedLinear> layers_;
+  FusedLinear label_ = nullptr;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/continued.h"
 #include "experiments/runs/restarts.h"
+#include "experiments/runs/resume_check.h"
 #include "experiments/runs/tensorboard.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
@@ -88,6 +89,8 @@ RunFolder NetworkRun::reopen(const RunOfNetwork& where) {
   std::shared_ptr<FolderLock> lock = lock_run(where.folder);
   from_ = last_checkpoint(where.folder);
   check_continuable(experiment_, where.folder);
+  for (const std::string& line : check_resume(experiment_, where.folder, from_))
+    fmt::print(stderr, "sluice: {}\n", line);
   check_weights(experiment_, from_.checkpoint);
   from_.first_batch = continued_from(experiment_, from_.checkpoint).first_batch;
   return RunFolder::reopen(where.folder, std::move(lock), experiment_,
@@ -99,8 +102,7 @@ void NetworkRun::write(const Record& record) {
 }
 
 bool NetworkRun::saves_after(std::int64_t turns) const {
-  const std::int64_t every = experiment_.checkpoint.keep.every;
-  return every > 0 && turns % every == 0;
+  return experiment_.checkpoint.keep.every.is_at(turns);
 }
 
 std::string NetworkRun::take_checkpoint(const std::string& checkpoint,

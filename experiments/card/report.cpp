@@ -1,13 +1,18 @@
 #include "experiments/card/report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/runs/maker.h"
 #include "lib/base/config.h"
 
 namespace sluice {
@@ -105,6 +110,17 @@ std::string devices_of(const CardReport& report) {
   return fmt::format("{}", fmt::join(devices, ", "));
 }
 
+/// What runs of other configs may share all the same.
+std::string mixed_makers(const CardReport& report) {
+  constexpr std::array<std::string_view, 3> kOfConfigs = {"engine", "threads",
+                                                          "device"};
+  std::vector<Maker> makers;
+  for (const CardRow& row : report.rows)
+    for (Maker& maker : makers_in(row.state.provenance))
+      makers.push_back(std::move(maker));
+  return mixed(makers, kOfConfigs);
+}
+
 std::string line_of(const char* label, const std::string& text) {
   return text.empty() ? "" : fmt::format("- {}: {}\n", label, text);
 }
@@ -196,8 +212,10 @@ std::string markdown_of(const CardReport& report) {
   return fmt::format("## {}: {}\n\n", card.name, card.title) +
          line_of("Source", card.source) + line_of("Compared", card.compares) +
          line_of("Note", card.note) + line_of("Command", report.command) +
-         line_of("Machine", devices_of(report)) + "\n" + rows_text(report) +
-         conditions_text(report) + "\n" + conclusion(report) + "\n";
+         line_of("Machine", devices_of(report)) +
+         line_of("Mixed makers", mixed_makers(report)) + "\n" +
+         rows_text(report) + conditions_text(report) + "\n" +
+         conclusion(report) + "\n";
 }
 
 nlohmann::ordered_json json_of(const CardReport& report) {

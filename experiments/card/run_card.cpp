@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/folder_lock.h"
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -81,9 +82,11 @@ class Runner {
       if (row.state.kind == RunState::Kind::other && is_selected(row.run) &&
           !options_.overwrite)
         throw UserError(
-            "{} holds a run with another config ({}); give another --dir, or "
-            "--overwrite to remove that run",
-            folder_of(row.run), row.state.difference);
+            "{} holds a run with {} ({}); give another --dir, or --overwrite "
+            "to remove that run",
+            folder_of(row.run),
+            row.state.is_other_data ? "other data" : "another config",
+            row.state.difference);
     }
   }
 
@@ -100,12 +103,11 @@ class Runner {
     const std::string folder = folder_of(row.run);
     const Kind kind = options_.overwrite ? Kind::other : row.state.kind;
     if (kind == Kind::done) {
-      fmt::print("{}: done before, in {}\n", row.run.name, folder);
+      put("{}: done before, in {}\n", row.run.name, folder);
       return true;
     }
     const bool resume = kind == Kind::unfinished;
-    fmt::print("{}: {} {}\n", row.run.name, resume ? "continues" : "starts",
-               folder);
+    put("{}: {} {}\n", row.run.name, resume ? "continues" : "starts", folder);
     const Experiment experiment = experiment_of(row.run);
     tell_left_out(experiment.left_out);
     tell_left_out(resume ? told_on_resume(experiment)

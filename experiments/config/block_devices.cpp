@@ -5,20 +5,19 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "lib/base/processors.h"
 #include "lib/tensors/device.h"
 
 namespace sluice {
 namespace {
 
 std::int64_t threads_for(std::int64_t blocks) {
-  return std::max<std::int64_t>(
-      1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
+  return std::max<std::int64_t>(1, usable_processors() / blocks);
 }
 
 std::vector<std::string> devices_of(const ConfigNode& device, int blocks,

@@ -176,8 +176,8 @@ Experiment read_experiment(const ConfigNode& written,
   derive_length(experiment);
   cut_turns(top, experiment);
   experiment.length.switches = switches_of(
-      timetable, [&](double epochs) { return turns_until(epochs, experiment); },
-      experiment.length.evaluate_every, top);
+      timetable, [&](double epochs) { return turn_after(epochs, experiment); },
+      experiment.length.evaluate_every.every > 0, top);
   check_switches(experiment, top);
   make_plans(top, experiment);
   if (plugins.value.index() != 0) experiment.resolved.set("plugins", plugins);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/user_text.h"
+
 namespace sluice {
 
 std::vector<std::string> lines_of(std::span<const DroppedKey> keys) {
@@ -31,7 +33,7 @@ std::vector<std::string> lines_of(std::span<const DroppedKey> keys) {
 void tell_left_out(const std::vector<std::string>& lines) {
   for (auto line = lines.begin(); line != lines.end(); ++line)
     if (std::find(lines.begin(), line, *line) == line)
-      fmt::print(stderr, "sluice: {}\n", *line);
+      say("sluice: {}\n", *line);
 }
 
 }  // namespace sluice

@@ -37,16 +37,37 @@ std::int64_t samples_per_step(const Experiment& experiment) {
 
 }  // namespace
 
-std::int64_t turns_in(double epochs, const Experiment& experiment) {
-  if (epochs == 0) return 0;
-  return std::max<std::int64_t>(
-      1, deals_of(epochs, experiment) / experiment.replicas.count);
+Epochs epochs_of(const Experiment& experiment) {
+  const std::int64_t batches = experiment.deals_per_epoch > 0
+                                   ? experiment.deals_per_epoch
+                                   : experiment.turns_per_epoch;
+  return {.batches = std::max<std::int64_t>(1, batches),
+          .deals = experiment.replicas.deals()};
 }
 
-std::int64_t turns_until(double epochs, const Experiment& experiment) {
+Rhythm rhythm_of(double epochs, const Experiment& experiment) {
+  if (epochs == 0) return {};
+  return {.every = std::max<std::int64_t>(1, deals_of(epochs, experiment)),
+          .deals = experiment.replicas.deals()};
+}
+
+std::int64_t turn_after(double epochs, const Experiment& experiment) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, experiment.replicas.deals().turn_with(deals_of(epochs, experiment)));
+}
+
+std::int64_t turns_of_run(double epochs, const Experiment& experiment) {
   if (epochs == 0) return 0;
   return std::max<std::int64_t>(
       1, experiment.replicas.deals().turn_after(deals_of(epochs, experiment)));
+}
+
+std::int64_t batches_left_over(const Experiment& experiment) {
+  if (experiment.turns > 0 || !experiment.data) return 0;
+  return std::max<std::int64_t>(
+      0, deals_of(experiment.epochs, experiment) -
+             experiment.replicas.deals().by(experiment.length.turns));
 }
 
 void derive_length(Experiment& experiment) {
@@ -64,13 +85,13 @@ void derive_length(Experiment& experiment) {
       experiment.data->training_part, experiment.batch_size);
   CheckpointSettings& saving = experiment.checkpoint;
   saving.keep.every = saving.every_turns > 0
-                          ? saving.every_turns
-                          : turns_in(saving.every, experiment);
+                          ? Rhythm{.every = saving.every_turns}
+                          : rhythm_of(saving.every, experiment);
   RunLength& length = experiment.length;
   length.turns = experiment.turns > 0
                      ? experiment.turns
-                     : turns_until(experiment.epochs, experiment);
-  length.evaluate_every = turns_in(experiment.evaluate_every, experiment);
+                     : turns_of_run(experiment.epochs, experiment);
+  length.evaluate_every = rhythm_of(experiment.evaluate_every, experiment);
   length.checkpoint_every = saving.keep.every;
   length.initial_checkpoint = saving.keep.initial;
   length.checkpoint_evaluations = saving.keep.best.has_value();
@@ -86,14 +107,14 @@ void derive_length(Experiment& experiment) {
 
 void cut_turns(const Fields& top, Experiment& experiment) {
   const std::int64_t count = experiment.pipeline.micro_batches;
-  if (count == 1) return;
+  if (count == 1 && experiment.replicas.count == 1) return;
   const std::int64_t samples = experiment.batch_size;
   if (samples % count != 0)
     top.reject("pipeline",
                fmt::format("{} micro_batches can't be made of batch_size = {}: "
                            "it must be a multiple of them",
                            count, samples));
-  if (experiment.probe_every > 0)
+  if (count > 1 && experiment.probe_every > 0)
     top.reject("probe",
                "compares whole turns: leave it out, or set "
                "pipeline.micro_batches = 1");

@@ -4,19 +4,32 @@
 
 #include "experiments/config/experiment.h"
 #include "lib/base/config.h"
+#include "lib/schedules/epochs.h"
 
 namespace sluice {
 
-/// Turns that so many epochs take.
-std::int64_t turns_in(double epochs, const Experiment& experiment);
+/// By which all that is said in epochs becomes turns.
+Epochs epochs_of(const Experiment& experiment);
 
-/// Turns from the begin of the run to the end of so many epochs.
-std::int64_t turns_until(double epochs, const Experiment& experiment);
+/// What happens after every so many epochs; 0: never.
+Rhythm rhythm_of(double epochs, const Experiment& experiment);
+
+/// The first turn before which so many epochs are done.
+std::int64_t turn_after(double epochs, const Experiment& experiment);
+
+/// Turns of a run of so many epochs. What is left of its batches at the end,
+/// fewer than replicas, is no turn.
+std::int64_t turns_of_run(double epochs, const Experiment& experiment);
+
+/// How many of the batches of the epochs asked for the run leaves over, as
+/// fewer than there are replicas; 0 where it is as long as turns say.
+std::int64_t batches_left_over(const Experiment& experiment);
 
 /// What the keys mean in turns, now that the data is known.
 void derive_length(Experiment& experiment);
 
-/// Cuts each turn into pipeline.micro_batches batches. Throws UserError where
+/// Cuts each turn into pipeline.micro_batches batches, and says of which size
+/// the last one of an epoch is, for replicas' means. Throws UserError where
 /// the batches of the data set can't be cut so.
 void cut_turns(const Fields& top, Experiment& experiment);
 

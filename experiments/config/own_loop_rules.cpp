@@ -119,7 +119,7 @@ void read_length(Fields& top, const OwnNetwork& network,
   top.key("own_loop", own_loop,
           {.text = "a program's own loop gives the batches"});
   CheckpointSettings& saving = experiment.checkpoint;
-  saving.keep.every =
+  saving.keep.every.every =
       saving.every_turns > 0
           ? saving.every_turns
           : std::llround(saving.every *

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/extends.h"
 #include "lib/base/error.h"
 
@@ -67,10 +69,13 @@ std::string as_written(std::string message, const ConfigNode* table,
   const std::size_t end =
       std::min(message.find_first_of("': ", begin), message.size());
   const std::string key = message.substr(begin, end - begin);
+  const ConfigNode* common = node_at(table, key);
   const auto says = [&](std::string_view name) {
     const ConfigNode* own = table == nullptr ? nullptr : table->find(name);
-    return own != nullptr &&
-           (node_at(own, key) != nullptr || node_at(table, key) == nullptr);
+    const ConfigNode* mine = node_at(own, key);
+    if (mine == nullptr || common == nullptr)
+      return own != nullptr && (mine != nullptr || common == nullptr);
+    return !repeats_common(*mine, *common);
   };
   if (says(digits)) return message;
   const std::size_t where = begin - digits.size() - 1;
@@ -80,6 +85,19 @@ std::string as_written(std::string message, const ConfigNode* table,
 }
 
 namespace {
+
+/// Whether the table of `number` repeats the common key.
+bool has_common_key(const ConfigNode* table, std::int64_t number,
+                    std::int64_t count, std::string_view key,
+                    const ConfigNode& common) {
+  for (const std::string& name : {std::to_string(number), std::string(kLast)}) {
+    if (name == kLast && number != count) continue;
+    const ConfigNode* own = table->find(name);
+    const ConfigNode* mine = own == nullptr ? nullptr : own->find(key);
+    if (mine != nullptr && repeats_common(*mine, common)) return true;
+  }
+  return false;
+}
 
 /// What is written in a table by block: one that is split by whom it is for.
 class Written {
@@ -133,13 +151,21 @@ class Written {
     ignored_.push_back(std::move(text));
   }
 
+  /// A later layer has said it to all numbered tables too.
+  bool is_in_some(const std::string& key, const ConfigNode& value) const {
+    for (std::int64_t number = 1; number <= count_; ++number)
+      if (has_common_key(table_, number, count_, key, value)) return true;
+    return false;
+  }
+
   void refuse_common() {
     for (const auto& [key, value] : std::get<ConfigNode::Table>(common_.value))
-      refuse(value, key,
-             fmt::format(
-                 "nothing takes this key: each numbered table names its own "
-                 "{}, and then takes no other common key",
-                 keys_.fresh));
+      if (!is_in_some(key, value))
+        refuse(value, key,
+               fmt::format(
+                   "nothing takes this key: each numbered table names its own "
+                   "{}, and then takes no other common key",
+                   keys_.fresh));
   }
 
   std::optional<ConfigNode> own_of(std::int64_t number) const {
@@ -158,6 +184,10 @@ class Written {
     const auto* table = std::get_if<ConfigNode::Table>(&last.value);
     if (table == nullptr ||
         !std::holds_alternative<ConfigNode::Table>(own.value)) {
+      const ConfigNode* common =
+          below.empty() ? nullptr : node_at(table_, below.substr(1));
+      if (common != nullptr && repeats_common(own, *common)) return last;
+      if (common != nullptr && repeats_common(last, *common)) return own;
       if (own.layer() == last.layer())
         throw UserError(
             "{}: {}.last{}: here {}.{} is the last one, and says it too ({}); "
@@ -188,6 +218,49 @@ class Written {
 };
 
 }  // namespace
+
+namespace {
+
+/// The layer in which the table of a number was written; nothing: it wasn't.
+std::optional<int> layer_of_own(const ConfigNode* table, std::int64_t number,
+                                std::int64_t count) {
+  std::optional<int> layer;
+  for (const std::string& name : {std::to_string(number), std::string(kLast)}) {
+    const ConfigNode* own = table == nullptr ? nullptr : table->find(name);
+    if (own != nullptr && (name != kLast || number == count))
+      layer = std::max(layer.value_or(0), own->origin.layer);
+  }
+  return layer;
+}
+
+/// Removes what is written under a dotted path.
+bool erase_at(ConfigNode& node, std::string_view path) {
+  auto* table = std::get_if<ConfigNode::Table>(&node.value);
+  if (table == nullptr) return false;
+  const std::size_t dot = path.find('.');
+  const std::string_view key = path.substr(0, dot);
+  if (dot == std::string_view::npos)
+    return std::erase_if(*table, [&](const auto& entry) {
+             return entry.first == key;
+           }) > 0;
+  for (auto& [name, below] : *table)
+    if (name == key) return erase_at(below, path.substr(dot + 1));
+  return false;
+}
+
+}  // namespace
+
+bool leave_out_common(std::string_view unknown, const ConfigNode* table,
+                      std::string_view path, std::int64_t number,
+                      std::int64_t count, ConfigNode& tables) {
+  const std::string before = fmt::format("{}.{}.", path, number);
+  if (!unknown.starts_with(before)) return false;
+  const std::string_view key = unknown.substr(before.size());
+  const ConfigNode* common = node_at(table, key);
+  const std::optional<int> layer = layer_of_own(table, number, count);
+  if (common == nullptr || !layer || common->layer() <= *layer) return false;
+  return erase_at(tables, unknown.substr(path.size() + 1));
+}
 
 PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
                                 const NumberedKeys& keys,

@@ -31,9 +31,11 @@ struct PerBlockTables {
 
 /// A table whose plain keys hold for every block (or boundary), and whose
 /// tables "1", "2", ... and "last" hold for one of them, is made explicit:
-/// tables "1" to "count", each with all of its keys. Throws UserError for a
-/// number above `count`, naming `path`, unless it was meant for another count;
-/// and for a key that "last" and the last number say in the same layer.
+/// tables "1" to "count", each with all of its keys. A common key of a later
+/// layer has been laid over the numbered tables (files/common_keys.h). Throws
+/// UserError for a number above `count`, naming `path`, unless it was meant for
+/// another count; and for a key that "last" and the last number say in the same
+/// layer.
 PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
                                 const NumberedKeys& keys,
                                 std::string_view path);
@@ -44,5 +46,12 @@ PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
 std::string as_written(std::string message, const ConfigNode* table,
                        std::string_view path, std::int64_t number,
                        std::int64_t count);
+
+/// Takes a common key out of an explicit table that doesn't know it, where a
+/// later layer than that of the number's own table says it: it holds for those
+/// that have it. `unknown` is "optimizer.2.momentum". Returns whether it did.
+bool leave_out_common(std::string_view unknown, const ConfigNode* table,
+                      std::string_view path, std::int64_t number,
+                      std::int64_t count, ConfigNode& tables);
 
 }  // namespace sluice

@@ -44,7 +44,7 @@ ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
     exchange.agrees = true;
   }
   if (experiment.replicas.count > 1) {
-    exchange.adopts = turns_in(kind.adopt_every, experiment);
+    exchange.adopts = rhythm_of(kind.adopt_every, experiment);
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include "experiments/config/block_devices.h"
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/config/plan_rules.h"
@@ -57,19 +59,57 @@ void append(const std::vector<std::string>& lines,
   all.insert(all.end(), lines.begin(), lines.end());
 }
 
+using DescribeOne = void (*)(Fields&, Experiment&);
+
+/// A common key of a later layer holds for the blocks whose policy or rule has
+/// it. Leaves it out of the others' tables, unless none has it.
+void fit_common_keys(const ConfigNode* table, std::string_view path,
+                     std::int64_t count, const Experiment& experiment,
+                     DescribeOne describe_one, ConfigNode& tables) {
+  const auto* written = std::get_if<ConfigNode::Table>(&table->value);
+  if (written == nullptr || table->layer() == 0 ||
+      std::none_of(written->begin(), written->end(), [](const auto& entry) {
+        return names_one_block(entry.first);
+      }))
+    return;
+  Experiment tried = experiment;
+  std::map<std::string, std::int64_t> left_out;  // by "momentum"
+  ConfigNode fitted = tables;
+  for (std::int64_t number = 1; number <= count; ++number) {
+    Experiment next = tried;
+    try {
+      Fields fields(&fitted, std::string(path));
+      fields.section(std::to_string(number), "",
+                     [&](Fields& part) { describe_one(part, next); });
+      tried = std::move(next);
+    } catch (const UnknownKey& error) {
+      if (!leave_out_common(error.path(), table, path, number, count, fitted))
+        return;  // reading it will tell
+      const std::size_t begin = path.size() + std::to_string(number).size() + 2;
+      if (++left_out[error.path().substr(begin)] == count) return;
+      --number;  // it may have more of them
+    } catch (const UserError&) {
+      return;
+    }
+  }
+  tables = std::move(fitted);
+}
+
 /// The config says `[boundary]` for all and `[boundary.2]` for one; how many
 /// there are is known only when the model has been cut. So `path` is taken from
 /// the top as it is written, made explicit, and read on its own.
 void read_numbered(Fields& top, std::string_view path, std::int64_t count,
                    const NumberedKeys& keys, Experiment& experiment,
-                   void (*describe_one)(Fields&, Experiment&)) {
+                   DescribeOne describe_one) {
   ConfigNode written;
   top.key(path, written, "table",
           {.text = "keys for all, or in a numbered table for one; the last one "
                    "is also called `last`"});
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
-  const auto [tables, ignored] = per_block_tables(table, count, keys, path);
+  auto [tables, ignored] = per_block_tables(table, count, keys, path);
   append(ignored, experiment.left_out);
+  if (table != nullptr)
+    fit_common_keys(table, path, count, experiment, describe_one, tables);
   Fields fields(&tables, std::string(path));
   std::vector<DroppedKey> dropped;
   const auto written_as = [&](const std::string& text, std::int64_t number) {

@@ -95,7 +95,8 @@ void Settings::describe(Fields& fields) {
                       "\"shared_memory\" or \"auto\": tensors go from GPU to "
                       "GPU where CUDA can do so, not through the host"});
   fields.key("epochs", epochs,
-             {.text = "length of the training",
+             {.text = "length of the training: batches trained on, of all "
+                      "replicas, over those of the split",
               .unit = "epochs",
               .min = 0,
               .max = 1e6});
@@ -106,10 +107,12 @@ void Settings::describe(Fields& fields) {
               .max = 1e12});
   fields.section("limit", "samples that are used at most, for trials",
                  [&](Fields& part) { limit.describe(part); });
-  fields.key("batch_size", batch_size,
-             {.text = "size of every batch but an epoch's last",
-              .unit = "samples",
-              .min = 1});
+  fields.key(
+      "batch_size", batch_size,
+      {.text = "size of every batch but an epoch's last, which counts by "
+               "its samples in the mean of replicas' gradients",
+       .unit = "samples",
+       .min = 1});
   fields.key("drop_last", drop_last,
              {.text = "leave an epoch's last batch out when it is not full, as "
                       "where BatchNorm would see one sample"});
@@ -124,8 +127,9 @@ void Settings::describe(Fields& fields) {
   fields.key("drain", length.drain,
              {.text = "apply the batches that are in flight at the end"});
   fields.key("threads", threads,
-             {.text = "intra-op threads of each block; 0: the cores divided by "
-                      "the blocks",
+             {.text = "intra-op threads of each block; 0: the cores that this "
+                      "process may use (affinity, cgroup quota, "
+                      "OMP_NUM_THREADS) divided by the blocks",
               .min = 0,
               .max = 1024});
   fields.section(

@@ -212,8 +212,8 @@ Timetable read_timetable(Fields& top, FirstPhase first,
 
 std::vector<Switch> switches_of(
     const Timetable& timetable,
-    const std::function<std::int64_t(double epochs)>& turns_of,
-    std::int64_t evaluate_every, const Fields& top) {
+    const std::function<std::int64_t(double epochs)>& turns_of, bool evaluates,
+    const Fields& top) {
   std::vector<Switch> switches;
   std::int64_t last = 0;
   for (const SwitchSettings& when : timetable.switches) {
@@ -222,7 +222,7 @@ std::vector<Switch> switches_of(
       const bool is_loss = when.loss > 0;
       next.measure.name = is_loss ? "loss" : "accuracy";
       next.threshold = is_loss ? when.loss : when.accuracy;
-      if (evaluate_every == 0)
+      if (!evaluates)
         top.reject("timetable",
                    "a phase that begins at an accuracy or a loss needs "
                    "evaluations on the way: evaluate_every is 0");

@@ -61,7 +61,7 @@ Timetable read_timetable(Fields& top, FirstPhase first,
 /// come, or in another order.
 std::vector<Switch> switches_of(
     const Timetable& timetable,
-    const std::function<std::int64_t(double epochs)>& turns_of,
-    std::int64_t evaluate_every, const Fields& top);
+    const std::function<std::int64_t(double epochs)>& turns_of, bool evaluates,
+    const Fields& top);
 
 }  // namespace sluice

@@ -13,6 +13,14 @@
 
 namespace sluice {
 
+/// One of many files of a data set, as it was found.
+struct FileFound {
+  std::string split = {};  ///< "train", "test", "validation"
+  std::string path = {};
+  std::string what = {};    ///< "cat 640x480", for people
+  std::string damage = {};  ///< why it can't be read; empty: it can
+};
+
 /// A data set, opened: its files are there, and their headers are right.
 struct DataSet {
   SampleSpec sample = {};
@@ -38,6 +46,15 @@ struct DataSet {
   std::string listing = {};
   /// Whether a training sample is not the same in every epoch.
   bool varies = false;
+  /// What the files turned out to hold, for people, a clause each: classes and
+  /// their images, files that are left out, the share of zeros. Empty: nothing
+  /// to say.
+  std::function<std::vector<std::string>()> found = {};
+  /// Reads each of many files to its end, those that are left out as damaged
+  /// too. Empty: the set has few files, which its samples tell of.
+  std::function<std::vector<FileFound>()> walk = {};
+  /// Whether damaged files are left out of the splits.
+  bool leaves_out_damaged = false;
 
   bool has_validation() const { return validation.size() > 0; }
 };

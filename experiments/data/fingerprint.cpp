@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "experiments/data/files/data_files.h"
 #include "experiments/data/files/raw_file.h"
@@ -56,8 +62,28 @@ std::string checksum_as_it_is(const std::string& path) {
   return fmt::format("{} bytes with CRC-32C {:08x}", file.size(), crc);
 }
 
+/// What tells whether a file was written since: inode, size, last change. A
+/// file of the last seconds may be written again within a tick of that clock.
+struct FileStamp {
+  ::ino_t inode = 0;
+  ::off_t bytes = 0;
+  std::int64_t changed_ns = 0;
+  bool is_settled = false;
+
+  static std::optional<FileStamp> of(const std::string& path) {
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    constexpr std::time_t kSettled = 3;
+    return FileStamp{status.st_ino, status.st_size,
+                     status.st_ctim.tv_sec * kSecond + status.st_ctim.tv_nsec,
+                     status.st_ctim.tv_sec + kSettled < std::time(nullptr)};
+  }
+  bool operator==(const FileStamp&) const = default;
+};
+
 /// Numbers that happen to begin like a gzipped file are none.
-std::string checksum_of(const std::string& path) {
+std::string read_checksum(const std::string& path) {
   if (!path.ends_with(".gz")) return checksum_as_it_is(path);
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
@@ -66,6 +92,21 @@ std::string checksum_of(const std::string& path) {
     crc = crc32c(std::as_bytes(piece), crc);
   });
   return fmt::format("{} bytes with CRC-32C {:08x}", bytes, crc);
+}
+
+/// The runs of a sweep have the same files: each is read once.
+std::string checksum_of(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::pair<FileStamp, std::string>> known;
+  const std::optional<FileStamp> before = FileStamp::of(path);
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(path);
+      found != known.end() && before == found->second.first)
+    return found->second.second;
+  std::string checksum = read_checksum(path);
+  if (before && before->is_settled)
+    known.insert_or_assign(path, std::pair{*before, checksum});
+  return checksum;
 }
 
 }  // namespace

@@ -1,39 +1,21 @@
 #include "experiments/data/image_files.h"
 
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "experiments/data/files/decoded_image.h"
-#include "lib/base/crc32c.h"
+#include "experiments/data/image_walk.h"
+#include "experiments/data/images_found.h"
 #include "lib/base/error.h"
-#include "lib/base/read_file.h"
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// Bytes of a file; a picture with the most pixels takes less.
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 28;
 constexpr std::int64_t kColours = 3;
-
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
-}
-
-DecodedImage decoded_file(const std::string& path) {
-  const std::string bytes = read_file(path, kMostFileBytes);
-  return decode_image(
-      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()},
-      path);
-}
+constexpr std::string_view kRemedy =
+    "`sluice data check CONFIG` names all such files, data.on_bad = \"skip\" "
+    "leaves them out";
 
 /// The longer side, when the shorter one becomes `to`.
 std::int64_t longer_side(std::int64_t longer, std::int64_t shorter,
@@ -49,11 +31,14 @@ std::int64_t middle(std::int64_t all, std::int64_t part) {
 
 class ImagesOnDisk final : public ImageStore {
  public:
-  ImagesOnDisk(std::vector<ImageFile> files, std::int64_t size,
-               std::int64_t resize)
-      : files_(std::move(files)), size_(size), resize_(resize) {}
+  ImagesOnDisk(std::shared_ptr<const ImageSplitFiles> files,
+               const ImageFilesOptions& options)
+      : files_(std::move(files)),
+        size_(options.size),
+        resize_(options.resize == 0 ? options.size : options.resize),
+        turns_(options.exif_orientation) {}
 
-  std::int64_t size() const override { return std::ssize(files_); }
+  std::int64_t size() const override { return std::ssize(files_->files()); }
   std::int64_t label(std::int64_t index) const override {
     return file(index).label;
   }
@@ -61,7 +46,7 @@ class ImagesOnDisk final : public ImageStore {
   const std::uint8_t* pixels(
       std::int64_t index, const Crop& crop,
       std::vector<std::uint8_t>& scratch) const override {
-    const DecodedImage image = decoded_file(file(index).path);
+    const DecodedImage image = decoded(index);
     ImageBox box = {.height = image.height, .width = image.width};
     std::int64_t height = size_;
     std::int64_t width = size_;
@@ -92,61 +77,31 @@ class ImagesOnDisk final : public ImageStore {
 
  private:
   const ImageFile& file(std::int64_t index) const {
-    return files_.at(static_cast<std::size_t>(index));
+    return files_->files().at(static_cast<std::size_t>(index));
   }
 
-  std::vector<ImageFile> files_;
+  DecodedImage decoded(std::int64_t index) const {
+    int orientation = 1;
+    try {
+      return decode_file(file(index).path, turns_, orientation);
+    } catch (const UserError& error) {
+      throw UserError("{}; {}", error.what(), kRemedy);
+    }
+  }
+
+  std::shared_ptr<const ImageSplitFiles> files_;
   std::int64_t size_;
   std::int64_t resize_;
+  bool turns_;
 };
 
-StoredSplit on_disk(std::vector<ImageFile> files,
+StoredSplit on_disk(const std::shared_ptr<const ImageSplitFiles>& files,
                     const ImageFilesOptions& options) {
-  const std::int64_t size = std::ssize(files);
-  const std::int64_t resize =
-      options.resize == 0 ? options.size : options.resize;
-  return {.size = size,
-          .open = [files = std::move(files), side = options.size,
-                   resize]() -> std::shared_ptr<const ImageStore> {
-            return std::make_shared<ImagesOnDisk>(files, side, resize);
+  return {.size = std::ssize(files->files()),
+          .open = [files, options]() -> std::shared_ptr<const ImageStore> {
+            if (files->is_walked_ahead()) files->check();
+            return std::make_shared<ImagesOnDisk>(files, options);
           }};
-}
-
-/// Names without the folder, which may lie elsewhere on another machine.
-std::string listing_of(const ImageFiles& files) {
-  std::uint32_t crc = 0;
-  std::size_t count = 0;
-  const auto add = [&](std::string_view split, std::span<const ImageFile> all) {
-    for (const ImageFile& file : all) {
-      const fs::path path = file.path;
-      std::error_code error;
-      const std::uintmax_t bytes = fs::file_size(path, error);
-      if (error)
-        throw UserError(
-            "{}: can't be read: {}; correct who may read it, or take it "
-            "out of its folder",
-            file.path, error.message());
-      const std::string line = fmt::format("{}/{}/{} {}\n", split, file.label,
-                                           path.filename().string(), bytes);
-      crc = crc32c(std::as_bytes(std::span(line)), crc);
-      ++count;
-    }
-  };
-  add("train", files.train);
-  add("test", files.test);
-  add("validation", files.validation);
-  return fmt::format("{} files, whose names and sizes have CRC-32C {:08x}",
-                     count, crc);
-}
-
-/// What the system says while `look` goes through a folder.
-template <class Look>
-void look_into(const std::string& folder, Look look) {
-  try {
-    look();
-  } catch (const fs::filesystem_error& error) {
-    throw UserError("{}: can't be listed: {}", folder, error.code().message());
-  }
 }
 
 }  // namespace
@@ -168,6 +123,16 @@ void ImageFilesOptions::describe_size(Fields& fields) {
                   fmt::format("must be 0, or not below size = {}", size));
 }
 
+void ImageFilesOptions::describe_reading(Fields& fields) {
+  fields.key(
+      "exif_orientation", exif_orientation,
+      {.text = "turn images as the orientation tags of their files say"});
+  fields.key("on_bad", leaves_out_damaged, {{"stop", false}, {"skip", true}},
+             {.text = "at an image that can't be decoded: stop, before the "
+                      "first turn where it is known; or decode all images at "
+                      "the start and leave such out, in every split"});
+}
+
 void describe_normalisation(Fields& fields, std::vector<double>& mean,
                             std::vector<double>& std) {
   fields.key("mean", mean,
@@ -184,31 +149,6 @@ void describe_normalisation(Fields& fields, std::vector<double>& mean,
     fields.reject("std", "must have a number each for red, green and blue");
 }
 
-std::vector<std::string> folders_in(const std::string& folder) {
-  std::vector<std::string> names;
-  look_into(folder, [&] {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-      if (entry.is_directory())
-        names.push_back(entry.path().filename().string());
-  });
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::vector<std::string> image_files_in(const std::string& folder) {
-  std::vector<std::string> paths;
-  look_into(folder, [&] {
-    for (const fs::directory_entry& entry :
-         fs::recursive_directory_iterator(folder))
-      if (is_image_name(entry.path()) && entry.is_regular_file())
-        paths.push_back(entry.path().string());
-  });
-  if (paths.empty())
-    throw UserError("{}: has no image (.png, .jpg or .jpeg)", folder);
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 DataSet image_files_data_set(const ImageFilesOptions& options,
                              const Augmentation& augmentation,
                              ImageFiles files) {
@@ -218,14 +158,18 @@ DataSet image_files_data_set(const ImageFilesOptions& options,
                               .classes = std::ssize(files.classes),
                               .mean = options.mean,
                               .std = options.std};
-  const std::string listing = listing_of(files);
+  const auto found =
+      std::make_shared<const ImagesFound>(options, std::move(files));
   DataSet data = stored_image_data_set(format, augmentation,
-                                       on_disk(std::move(files.train), options),
-                                       on_disk(std::move(files.test), options));
-  if (!files.validation.empty())
-    data.validation = stored_image_split(
-        format, Augmentation{}, on_disk(std::move(files.validation), options));
-  data.listing = listing;
+                                       on_disk(found->train(), options),
+                                       on_disk(found->test(), options));
+  if (!found->validation()->files().empty())
+    data.validation = stored_image_split(format, Augmentation{},
+                                         on_disk(found->validation(), options));
+  data.listing = found->listing();
+  data.found = [found] { return found->clauses(); };
+  data.walk = [found] { return found->walk(); };
+  data.leaves_out_damaged = options.leaves_out_damaged;
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/data/image_listing.h"
 #include "experiments/data/images.h"
 #include "lib/base/config.h"
 
@@ -22,8 +23,15 @@ struct ImageFilesOptions {
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
 
+  /// Whether pictures are turned as their orientation tags say.
+  bool exif_orientation = true;
+  /// Whether images that can't be decoded are left out.
+  bool leaves_out_damaged = false;
+
   /// The keys size and resize.
   void describe_size(Fields& fields);
+  /// The keys exif_orientation and on_bad.
+  void describe_reading(Fields& fields);
 };
 
 /// The keys mean and std, of images in colour.
@@ -40,22 +48,19 @@ struct ImageFiles {
   std::vector<ImageFile> train = {};
   std::vector<ImageFile> test = {};
   std::vector<ImageFile> validation = {};  ///< may be empty
+  /// Whether training images are evaluated too (data.validation).
+  bool train_is_evaluated = false;
+  LeftOut left_out = {};  ///< what lies beside them
 };
-
-/// The names of the folders in `folder`, sorted by their bytes. Throws
-/// UserError when it can't be read.
-std::vector<std::string> folders_in(const std::string& folder);
-
-/// The PNG and JPEG files (.png, .jpg, .jpeg, in any case) in `folder` and the
-/// folders below it, sorted by their paths' bytes; links to folders are not
-/// followed. Throws UserError when it can't be read or has none.
-std::vector<std::string> image_files_in(const std::string& folder);
 
 /// Training images are augmented; with a resized_crop that takes the place of
 /// `resize` and the middle. Bytes are those that torchvision's Resize,
 /// CenterCrop and RandomResizedCrop, of the same box, give for images of Pillow
-/// 11. Throws UserError when a file isn't there; what it holds is seen when it
-/// is decoded.
+/// 11, turned by Pillow's exif_transpose() before. Throws UserError when a file
+/// isn't there. Images that are evaluated are all decoded when their split is
+/// opened, and those of a training split of 50,000 or fewer: one that is
+/// damaged throws there, with its name, or is left out of the set from the
+/// start.
 DataSet image_files_data_set(const ImageFilesOptions& options,
                              const Augmentation& augmentation,
                              ImageFiles files);

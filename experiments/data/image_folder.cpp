@@ -1,6 +1,7 @@
 #include "experiments/data/image_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -8,6 +9,9 @@
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "experiments/data/files/data_files.h"
 #include "experiments/data/image_files.h"
@@ -36,14 +40,14 @@ Labels labels_of(const std::vector<std::string>& classes) {
 
 /// The files below `folder`, whose own folders are the names of classes.
 std::vector<ImageFile> labelled_files(const std::string& folder,
-                                      const Labels& labels) {
+                                      const Labels& labels, LeftOut& left_out) {
   std::vector<ImageFile> files;
-  for (const std::string& name : folders_in(folder)) {
+  for (const std::string& name : folders_in(folder, left_out)) {
     const auto label = labels.find(name);
     if (label == labels.end())
       throw UserError("{}: is no class, as train has no folder '{}'",
                       below(folder, name), name);
-    for (std::string& path : image_files_in(below(folder, name)))
+    for (std::string& path : image_files_in(below(folder, name), left_out))
       files.push_back({std::move(path), label->second});
   }
   if (files.empty())
@@ -60,6 +64,34 @@ std::string first_there(const std::string& folder,
   return "";
 }
 
+/// Throws UserError for one class alone, of which every answer is right. No
+/// class at all is refused by those who look for images.
+void check_classes(const std::string& folder,
+                   const std::vector<std::string>& classes) {
+  if (classes.size() == 1)
+    throw UserError(
+        "{}: has one class only ('{}'), so that every answer would be right; "
+        "images lie in a folder for each class, and there are two at least",
+        folder, classes[0]);
+}
+
+/// Throws UserError where the folders are splits, not classes.
+void check_no_splits(const std::string& folder,
+                     const std::vector<std::string>& classes) {
+  constexpr std::array<std::string_view, 4> kSplits = {"train", "test", "val",
+                                                       "validation"};
+  const bool are_splits =
+      !classes.empty() &&
+      std::all_of(classes.begin(), classes.end(), [&](const auto& name) {
+        return std::find(kSplits.begin(), kSplits.end(), name) != kSplits.end();
+      });
+  if (are_splits)
+    throw UserError(
+        "{}: its folders ({}) are splits, which data.test would take for "
+        "classes; leave data.test out",
+        folder, fmt::join(classes, ", "));
+}
+
 ImageFiles files_of_folder(const std::string& folder) {
   const std::string train = first_there(folder, {"train"});
   std::string test = first_there(folder, {"test"});
@@ -70,22 +102,27 @@ ImageFiles files_of_folder(const std::string& folder) {
         "for each class",
         folder);
   if (test.empty()) test = std::exchange(validation, "");
-  ImageFiles files = {.classes = folders_in(train)};
+  LeftOut counted_below;
+  ImageFiles files = {.classes = folders_in(train, counted_below)};
+  check_classes(train, files.classes);
   const Labels labels = labels_of(files.classes);
-  files.train = labelled_files(train, labels);
-  files.test = labelled_files(test, labels);
+  files.train = labelled_files(train, labels, files.left_out);
+  files.test = labelled_files(test, labels, files.left_out);
   if (!validation.empty())
-    files.validation = labelled_files(validation, labels);
+    files.validation = labelled_files(validation, labels, files.left_out);
   return files;
 }
 
 /// For a folder whose own folders are the classes. Of each, a share is the test
 /// split, which neither the seed of a run nor another class has a part in.
 ImageFiles divided_files(const std::string& folder, double test) {
-  ImageFiles files = {.classes = folders_in(folder)};
+  ImageFiles files;
+  files.classes = folders_in(folder, files.left_out);
+  check_no_splits(folder, files.classes);
+  check_classes(folder, files.classes);
   for (std::size_t label = 0; label < files.classes.size(); ++label) {
     std::vector<std::string> paths =
-        image_files_in(below(folder, files.classes[label]));
+        image_files_in(below(folder, files.classes[label]), files.left_out);
     KeyedRandom random(random_key(
         {key_part("test split"), static_cast<std::uint64_t>(label)}));
     for (std::size_t i = paths.size() - 1; i > 0; --i)
@@ -162,6 +199,7 @@ MakeDataSet configure_image_folder(Fields& fields) {
               .min = 0,
               .max = 1});
   options.describe_size(fields);
+  options.describe_reading(fields);
   describe_normalisation(fields, options.mean, options.std);
   const Augmentation augmentation = read_augmentation(fields);
   const ValidationOptions validation = read_validation(fields);
@@ -177,6 +215,7 @@ MakeDataSet configure_image_folder(Fields& fields) {
           "data.validation = {} holds training images back, but {} has a "
           "validation split of its own: leave it out",
           validation.amount, folder);
+    files.train_is_evaluated = validation.amount != 0;
     return with_validation(
         image_files_data_set(options, augmentation, std::move(files)),
         validation);
@@ -186,14 +225,19 @@ MakeDataSet configure_image_folder(Fields& fields) {
 MakeDataSet configure_tiny_imagenet(Fields& fields) {
   // The mean and standard deviation are those of ImageNet.
   ImageFilesOptions options = {.size = 64};
+  options.describe_reading(fields);
   describe_normalisation(fields, options.mean, options.std);
   const Augmentation augmentation = read_augmentation(fields);
   const ValidationOptions validation = read_validation(fields);
   return [=](const std::string& root) {
     const std::string folder = find_data_folder(root, "tiny-imagenet-200");
-    ImageFiles files = {.classes = folders_in(below(folder, "train"))};
+    LeftOut counted_below;
+    ImageFiles files = {
+        .classes = folders_in(below(folder, "train"), counted_below),
+        .train_is_evaluated = validation.amount != 0};
     const Labels labels = labels_of(files.classes);
-    files.train = labelled_files(below(folder, "train"), labels);
+    files.train =
+        labelled_files(below(folder, "train"), labels, files.left_out);
     files.test = annotated_files(below(folder, "val"), labels);
     return with_validation(
         image_files_data_set(options, augmentation, std::move(files)),

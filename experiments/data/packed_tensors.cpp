@@ -8,12 +8,15 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <fmt/format.h>
 
 #include "experiments/data/files/data_files.h"
+#include "experiments/data/label_counts.h"
 #include "experiments/data/samples.h"
 #include "experiments/data/stored_array.h"
 #include "experiments/data/validation.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/safetensors_header.h"
 #include "lib/tensors/dtypes.h"
 
 namespace sluice {
@@ -190,6 +193,25 @@ void check_same_form(const StoredPair& train, const StoredPair& test) {
                     test.targets.name, train.targets.name);
 }
 
+std::span<const std::int64_t> values_of(const at::Tensor& labels) {
+  return {labels.const_data_ptr<std::int64_t>(),
+          static_cast<std::size_t>(labels.numel())};
+}
+
+std::vector<std::string> clauses_of(const StoredPair& train,
+                                    const StoredPair& test,
+                                    const at::Tensor& targets,
+                                    const SampleSpec& sample) {
+  std::vector<std::string> clauses = {
+      fmt::format("inputs: {}", safetensors_name(train.inputs.array.dtype))};
+  if (sample.targets == Targets::classes)
+    clauses.push_back("train: " +
+                      labels_text(values_of(targets), sample.classes));
+  if (train.inputs.file->path() == test.inputs.file->path())
+    clauses.emplace_back("train and test are the same file");
+  return clauses;
+}
+
 DataSet open_packed_tensors(const std::string& root,
                             const PackedTensorsOptions& options) {
   const StoredPair train = open_pair(root, "train", options.train);
@@ -208,13 +230,16 @@ DataSet open_packed_tensors(const std::string& root,
   } else {
     training = class_targets(train.targets);
     tested = class_targets(test.targets);
-    const auto largest = training.max().item<std::int64_t>();
-    data.sample.classes = options.classes > 0
-                              ? options.classes
-                              : std::min(largest, kMostClasses) + 1;
+    data.sample.classes =
+        options.classes > 0
+            ? options.classes
+            : classes_of_labels(values_of(training), train.targets.name);
     check_classes(train.targets, training, data.sample.classes);
     check_classes(test.targets, tested, data.sample.classes);
   }
+  data.found = [clauses = clauses_of(train, test, training, data.sample)] {
+    return clauses;
+  };
   data.train = split_of(train, training, options.scale);
   data.test = split_of(test, tested, options.scale);
   for (const StoredPair& pair : {train, test}) {

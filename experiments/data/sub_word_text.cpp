@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -22,7 +21,9 @@
 #include "experiments/data/files/data_files.h"
 #include "experiments/data/files/token_file.h"
 #include "experiments/data/sha256.h"
+#include "experiments/data/text_check.h"
 #include "experiments/data/tokens.h"
+#include "experiments/data/user_cache.h"
 #include "experiments/data/windows.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -43,18 +44,13 @@ constexpr std::array<const char*, 3> kPartFiles = {
 /// Training, validation and test; the last may be empty.
 using TextParts = std::array<std::string_view, 3>;
 
-std::string user_cache() {
-  const auto value_of = [](const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string cache = value_of("XDG_CACHE_HOME"); !cache.empty())
-    return cache + "/sluice";
-  if (const std::string home = value_of("HOME"); !home.empty())
-    return home + "/.cache/sluice";
-  throw UserError(
-      "data.cache: names no folder for tokens, and neither XDG_CACHE_HOME nor "
-      "HOME is set");
+std::string cache_of_user() {
+  std::string cache = user_cache();
+  if (cache.empty())
+    throw UserError(
+        "data.cache: names no folder for tokens, and neither XDG_CACHE_HOME "
+        "nor HOME is set");
+  return cache;
 }
 
 std::string bytes_of_file(const std::string& path, std::uint64_t most) {
@@ -233,10 +229,12 @@ DataSet open_sub_words(const std::string& path, const std::string& root,
     options.training.vocabulary = kDefaultVocabulary;
   const std::string text =
       bytes_of_file(path, std::numeric_limits<std::uint64_t>::max());
+  check_is_text(path, std::ssize(text),
+                std::count(text.begin(), text.end(), '\0'));
   const TextParts parts = parts_of(text, cut);
   if (parts[0].empty()) throw UserError("{}: its training part is empty", path);
   const fs::path cache =
-      fs::absolute(options.cache.empty() ? user_cache() : options.cache);
+      fs::absolute(options.cache.empty() ? cache_of_user() : options.cache);
   const fs::path folder = cached(
       cache / "sub-words" / key_of(text, cut, options, model).substr(0, 32),
       [&](const fs::path& empty) { fill(empty, path, parts, options, model); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiments/data/files/data_files.h"
+#include "experiments/data/text_check.h"
 #include "experiments/data/windows.h"
 #include "lib/base/error.h"
 
@@ -21,6 +22,7 @@ namespace {
 /// What one look at all bytes of a file tells.
 struct Contents {
   std::int64_t bytes = 0;
+  std::int64_t zeros = 0;  ///< bytes that are 0
   /// The token of each byte that occurs.
   std::array<std::int64_t, 256> tokens = {};
   std::int64_t vocabulary = 0;
@@ -33,6 +35,7 @@ Contents contents_of(const std::string& path) {
   scan_data_file(path, [&](std::span<const std::uint8_t> piece) {
     contents.bytes += static_cast<std::int64_t>(piece.size());
     for (const std::uint8_t byte : piece) occurs[byte] = true;
+    contents.zeros += std::count(piece.begin(), piece.end(), 0);
   });
   for (std::size_t byte = 0; byte < occurs.size(); ++byte)
     if (occurs[byte]) {
@@ -179,6 +182,7 @@ void TextOptions::describe(Fields& fields) {
 
 DataSet open_text(const std::string& path, const TextOptions& options) {
   const Contents contents = contents_of(path);
+  check_is_text(path, contents.bytes, contents.zeros);
   const auto bytes_without = [&](double share) {
     return static_cast<std::int64_t>(
         std::floor(static_cast<double>(contents.bytes) * (1 - share)));

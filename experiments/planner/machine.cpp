@@ -1,13 +1,13 @@
 #include "experiments/planner/machine.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
 #include "experiments/config/per_block_tables.h"
 #include "lib/base/error.h"
+#include "lib/base/processors.h"
 
 namespace sluice::planner {
 namespace {
@@ -87,9 +87,7 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
 }  // namespace
 
 Machine this_machine() {
-  const auto cores =
-      std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  return {.devices = {{.name = "this machine", .cores = cores}},
+  return {.devices = {{.name = "this machine", .cores = usable_processors()}},
           .is_this = true};
 }
 

@@ -10,9 +10,12 @@
 #include <dlfcn.h>
 
 #include "experiments/data/sha256.h"
+#include "experiments/plugins/crash_note.h"
+#include "experiments/plugins/elf_sizes.h"
 #include "experiments/plugins/registration.h"
 #include "experiments/plugins/stamp.h"
 #include "lib/base/error.h"
+#include "lib/base/printable.h"
 #include "lib/base/read_file.h"
 
 namespace sluice {
@@ -49,7 +52,8 @@ std::string_view shown(std::string_view stamp) {
 }
 
 void check_stamp(const std::string& path) {
-  const std::string stamp = stamp_in(read_file(path, kMostBytes));
+  const std::string bytes = read_file(path, kMostBytes);
+  const std::string stamp = stamp_in(bytes);
   if (stamp.empty())
     throw UserError(
         "{}: is no plug-in of Sluice: it has no SLUICE_PLUGIN(plugin) {{...}} "
@@ -60,6 +64,12 @@ void check_stamp(const std::string& path) {
         "{}: was built for {}, but this program is {}: build the plug-in anew "
         "against this Sluice and its LibTorch",
         path, shown(stamp), shown(SLUICE_PLUGIN_STAMP));
+  const std::string reason = why_cut_short(bytes);
+  if (!reason.empty())
+    throw UserError(
+        "{}: is a part of a shared library, or a damaged one: {}; build or "
+        "copy the plug-in anew",
+        path, reason);
 }
 
 void check_hash(const PluginFile& wanted, const std::string& found) {
@@ -144,6 +154,7 @@ PluginFile load_plugin(const PluginFile& file) {
   check_hash(file, hash);
   if (!has_hash(loaded, hash)) {
     check_stamp(file.path);
+    const CrashNote note(printable(file.path));
     register_rows(file.path, entry_of(file.path));
   }
   loaded.hash_by_path[file.path] = hash;

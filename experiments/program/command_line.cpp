@@ -1,10 +1,12 @@
 #include "experiments/program/command_line.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +30,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
+#include "lib/base/user_text.h"
 #include "lib/checkpoints/finite.h"
 #include "lib/engines/control.h"
 
@@ -170,14 +173,22 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
                      joined(names));
 }
 
+/// A text with what a file of a stranger may have brought in, as a line that
+/// can be read.
+std::string in_short(const std::string& text) {
+  constexpr std::size_t kBegin = 6'000;
+  constexpr std::size_t kEnd = 1'000;
+  if (text.size() <= kBegin + kEnd) return text;
+  return fmt::format("{} [...] {}", text.substr(0, kBegin),
+                     text.substr(text.size() - kEnd));
+}
+
 int say_of(const std::string& program, const std::string& text, int status) {
-  fmt::print(stderr, "{}: {}\n", program, printable(text));
+  say("{}: {}\n", program, in_short(printable(text)));
   return status;
 }
 
-}  // namespace
-
-int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   CLI::App app(program.summary);
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text);
@@ -198,6 +209,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   ReportArguments report;
   ListArguments list;
   DataOrderArguments data_order;
+  DataCheckArguments data_check;
   DataFetchArguments data_fetch;
   ConfigArguments config;
   std::vector<std::string> help_words;
@@ -205,6 +217,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   WorkerArguments worker;
   std::vector<std::string> plugins;
   std::string new_plugin;
+  std::string checked_script;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   sweep.loop = program.loop;
@@ -225,13 +238,15 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   define_list(app, list, plugins);
   define_config(app, config);
   CLI::App* data = app.add_subcommand(
-      "data", "Download data sets, and print the order of samples");
+      "data", "Download data sets, check them, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
+  define_data_check(*data, data_check);
   if (program.fetch != nullptr) define_data_fetch(*data, data_fetch, program);
   define_help(app, help_words, plugins);
   define_completion(app, shell);
   define_new(app, new_plugin);
+  define_check_script(app, checked_script);
   define_worker(app, worker, status);
   try {
     if (argc > 1 && argv[1] == std::string_view("complete"))
@@ -254,7 +269,22 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   } catch (const Interrupted& error) {
     return say_of(program.name, error.what(), kInterruptedStatus);
   } catch (const std::exception& error) {
-    return say_of(program.name, text_of(error), kFailed);
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system == nullptr || std::ferror(stdout) == 0)
+      return say_of(program.name, text_of(error), kFailed);
+    note_output_failure(system->code().value());  // fmt's; told at the end
+  }
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+  const int status = status_of_command(argc, argv, program);
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    return say_of(program.name, error.what(), status == 0 ? kFailed : status);
   }
   return status;
 }

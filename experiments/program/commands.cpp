@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,13 +14,16 @@
 
 #include "experiments/card/run_card.h"
 #include "experiments/config/experiment.h"
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/plugin_keys.h"
 #include "experiments/config/start_checks.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/evaluated_data.h"
 #include "experiments/runs/evaluation.h"
+#include "experiments/runs/newest.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
@@ -32,6 +36,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
+#include "lib/base/user_text.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/metrics/accuracy_text.h"
 #include "transport/links/hello.h"
@@ -41,7 +46,7 @@ namespace sluice {
 ConfigNode config_of(const ConfigArguments& arguments) {
   ConfigNode config;
   config.value = ConfigNode::Table{};
-  if (!arguments.config.empty()) config = read_config_file(arguments.config);
+  if (!arguments.config.empty()) config = read_config_to_run(arguments.config);
   for (const std::string& text : arguments.overrides)
     apply_override(config, text);
   add_plugins(arguments.plugins, config);
@@ -54,7 +59,9 @@ ConfigNode config_of(const ConfigArguments& arguments) {
 std::string data_root() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   const char* root = std::getenv("SLUICE_DATA");
-  return root ? root : "";
+  if (root == nullptr || *root == 0) return "";
+  // A resolved config is read elsewhere too.
+  return std::filesystem::absolute(root).lexically_normal().string();
 }
 
 Experiment read_and_tell(const ConfigNode& config) {
@@ -168,13 +175,11 @@ std::string forecast_text(const RunResult& result, int block) {
 /// What each block has, and what it cost.
 void print_costs(const RunResult& result) {
   if (result.blocks.empty()) return;
-  fmt::print(
-      "block  parameters  forward s  backward s  update s  evaluate s  "
+  put("block  parameters  forward s  backward s  update s  evaluate s  "
       "waiting s  peak MiB{}\n",
       result.forecasts.empty() ? "" : "  forecast");
   for (const auto& [seat, cost] : result.blocks)
-    fmt::print(
-        "{:>5}  {:>10}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
+    put("{:>5}  {:>10}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
         "{:>8}{}\n",
         cost.replica ? fmt::format("{}.{}", cost.block, *cost.replica)
                      : std::to_string(cost.block),
@@ -192,8 +197,7 @@ void print_clock(const RunResult& result) {
     if (block > 0)
       busy += fmt::format("{}{:.0f} %", busy.empty() ? "" : ", ",
                           100 * clock.utilisation.value_or(0));
-  fmt::print(
-      "Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
+  put("Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
       "1-{} compute {} of the time; see trace.json\n",
       run->second.seconds.value_or(0),
       run->second.samples_per_second.value_or(0),
@@ -202,8 +206,7 @@ void print_clock(const RunResult& result) {
 
 void print_dropped(const RunResult& result) {
   for (const auto& [boundary, messages] : result.dropped)
-    fmt::print("Boundary {} dropped {} of its activations\n", boundary,
-               messages);
+    put("Boundary {} dropped {} of its activations\n", boundary, messages);
 }
 
 std::string accuracy_text(
@@ -227,9 +230,9 @@ void print_best(const RunResult& result) {
                         best.validation_loss.value_or(0),
                         with_accuracy(best.validation_accuracy),
                         with_r2(best.validation_r2));
-  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}{}\n",
-             split, best.turn, best.loss, with_accuracy(best.accuracy),
-             with_r2(best.r2), chosen);
+  put("Best by the {} split after turn {}: test loss {:.4f}{}{}{}\n", split,
+      best.turn, best.loss, with_accuracy(best.accuracy), with_r2(best.r2),
+      chosen);
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
@@ -245,7 +248,7 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
                                       .program = kOwnImage,
                                       .data_root = data_root()},
                                      signals);
-  fmt::print("\n{}", markdown_of(report));
+  put("\n{}", markdown_of(report));
   const CardVerdict verdict = report.verdict();
   if (verdict == CardVerdict::open) return 4;
   return verdict == CardVerdict::passed ? 0 : 3;
@@ -267,12 +270,11 @@ void print_result(const Experiment& experiment, const RunResult& result) {
   print_clock(result);
   print_dropped(result);
   print_best(result);
-  fmt::print("{} after {:.1f} s: {}, {}, in {}\n",
-             result.complete ? "Done" : "Stopped", result.seconds,
-             accuracy_text(result.evaluation), rates_text(result),
-             result.folder);
+  put("{} after {:.1f} s: {}, {}, in {}\n",
+      result.complete ? "Done" : "Stopped", result.seconds,
+      accuracy_text(result.evaluation), rates_text(result), result.folder);
   if (!result.complete)
-    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
+    put("To continue: {}\n", way_to_continue(experiment, result.folder));
 }
 
 /// With what the checks of a start say of it.
@@ -438,10 +440,7 @@ const Split& split_of(const EvalArguments& arguments,
   return arguments.train ? data.train : data.test;
 }
 
-}  // namespace
-
-void eval_command(const EvalArguments& arguments) {
-  const Evaluated found = find_evaluated(arguments.path);
+void evaluate_found(const EvalArguments& arguments, const Evaluated& found) {
   ConfigArguments config = arguments.config;
   if (config.config.empty()) config.config = found.config;
   if (config.config.empty())
@@ -449,15 +448,29 @@ void eval_command(const EvalArguments& arguments) {
                     arguments.path);
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
-  const Evaluation result = evaluate(experiment, found.weights, split);
-  fmt::print("{}: {} loss {:.4f}{}{} of {}\n", found.weights,
-             name_of_split(arguments), result.loss(),
-             with_accuracy(result.accuracy()), with_r2(result.r2()),
-             result.labels());
+  const auto& overrides = arguments.config.overrides;
+  check_evaluated_data(
+      experiment, found.config,
+      {.split = name_of_split(arguments),
+       .has_config = !arguments.config.config.empty(),
+       .has_overrides = !those_of(overrides, "data").empty() ||
+                        !those_of(overrides, "limit").empty()});
+  const Evaluation result = evaluate(experiment, found.read_from, split);
+  put("{}: {} loss {:.4f}{}{} of {}\n", found.weights, name_of_split(arguments),
+      result.loss(), with_accuracy(result.accuracy()), with_r2(result.r2()),
+      result.labels());
   check_is_finite(result, experiment, split, name_of_split(arguments));
   if (arguments.logits.empty()) return;
-  write_safetensors(arguments.logits, first_logits(experiment, found.weights,
+  write_safetensors(arguments.logits, first_logits(experiment, found.read_from,
                                                    split, arguments.samples));
+}
+
+}  // namespace
+
+void eval_command(const EvalArguments& arguments) {
+  use_newest([&] { return find_evaluated(arguments.path); },
+             [](const Evaluated& found) { return found.read_from; },
+             [&](const Evaluated& found) { evaluate_found(arguments, found); });
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // `sluice config`.
 #include <fmt/format.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/toml.h"
 #include "experiments/program/commands.h"
 
@@ -13,7 +14,8 @@ void config_command(const ConfigArguments& arguments) {
     read.overrides.insert(read.overrides.begin(), read.config);
     read.config.clear();
   }
-  fmt::print("{}", to_toml(read_to_start(config_of(read)).resolved));
+  fmt::print(
+      "{}", to_toml(with_common_keys(read_to_start(config_of(read)).resolved)));
 }
 
 }  // namespace sluice

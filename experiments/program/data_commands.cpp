@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "experiments/data/data_check.h"
+#include "experiments/data/found.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/keyed_tensors.h"
 #include "experiments/runs/seat_sources.h"
 #include "lib/base/error.h"
+#include "lib/base/user_text.h"
 #include "lib/checkpoints/safetensors.h"
 
 namespace sluice {
@@ -52,7 +56,7 @@ void write_keyed(const Experiment& experiment,
   if (arguments.with.empty()) return;
   const NamedTensors tensors = keyed_tensors(experiment, turns, kinds);
   write_safetensors(arguments.file, tensors);
-  fmt::print(stderr, "{}: {}\n", arguments.file, counted(tensors, kinds));
+  say("{}: {}\n", arguments.file, counted(tensors, kinds));
 }
 
 /// Nobody sees what the operations of a script draw.
@@ -94,6 +98,28 @@ void data_order_command(const DataOrderArguments& arguments) {
     std::fwrite(line.data(), 1, line.size(), stdout);
   }
   write_keyed(experiment, arguments, kinds, end);
+}
+
+void data_check_command(const DataCheckArguments& arguments) {
+  const Experiment experiment = experiment_of(arguments.config);
+  const DataSet& data = *experiment.data;
+  const auto print = [](const std::string& line) { fmt::print("{}\n", line); };
+  const DataChecked checked = check_data(
+      data, print,
+      arguments.list ? print : std::function<void(const std::string&)>());
+  const char* kind = data.walk ? "files" : "samples";
+  print(found_line(data));
+  if (checked.damaged > 0 && !data.leaves_out_damaged)
+    throw UserError(
+        "{} of {} {} can't be trained on: mend them or take them "
+        "out{}",
+        checked.damaged, checked.read, kind,
+        data.walk ? ", or set data.on_bad = \"skip\"" : "");
+  print(fmt::format(
+      "{} {} were read to the end; {}", checked.read, kind,
+      checked.damaged == 0
+          ? "none is damaged"
+          : fmt::format("{} are damaged and left out", checked.damaged)));
 }
 
 }  // namespace sluice

@@ -22,6 +22,15 @@ struct DataOrderArguments {
 /// else was asked for (runs/keyed_tensors.h), and says so on stderr.
 void data_order_command(const DataOrderArguments& arguments);
 
+struct DataCheckArguments {
+  ConfigArguments config;
+  bool list = false;  ///< a line for each file
+};
+/// Reads all data that a config names, and prints what was found and a line for
+/// each file or sample that is damaged. Throws UserError at the end where some
+/// are, unless the config leaves them out.
+void data_check_command(const DataCheckArguments& arguments);
+
 struct DataFetchArguments {
   std::vector<std::string> names;
   std::string root;

@@ -4,6 +4,7 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/data_commands.h"
 #include "experiments/program/definitions.h"
+#include "experiments/program/number_options.h"
 
 namespace sluice {
 
@@ -18,7 +19,7 @@ void define_data_order(CLI::App& data, DataOrderArguments& arguments) {
   command
       ->add_option("--turns", arguments.turns,
                    "print the first N batches; default: all of the run")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option(
           "--with", arguments.with,
@@ -37,6 +38,20 @@ void define_data_order(CLI::App& data, DataOrderArguments& arguments) {
   command->add_option("--out", arguments.file,
                       "that file; default: order.safetensors");
   command->callback([&] { data_order_command(arguments); });
+}
+
+void define_data_check(CLI::App& data, DataCheckArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "check",
+      "Read all data of a config to the end, and say what is there.\n"
+      "Prints each file or sample that is damaged or not finite; then classes "
+      "and\ntheir images, files that are left out, the vocabulary. Exit status "
+      "2 where\nsomething is damaged that a run would meet.");
+  add_config(*command, arguments.config);
+  command->add_flag("--list", arguments.list,
+                    "also print a line for each image file: SPLIT LABEL CLASS\n"
+                    "HEIGHTxWIDTH ORIENTATION PATH");
+  command->callback([&] { data_check_command(arguments); });
 }
 
 void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,

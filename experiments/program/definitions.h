@@ -50,11 +50,14 @@ void define_list(CLI::App& app, ListArguments& arguments,
                  std::vector<std::string>& plugins);
 void define_config(CLI::App& app, ConfigArguments& arguments);
 void define_data_order(CLI::App& data, DataOrderArguments& arguments);
+void define_data_check(CLI::App& data, DataCheckArguments& arguments);
 void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,
                        const ProgramOptions& program);
 void define_new(CLI::App& app, std::string& name);
 
-/// The hidden subcommand that the launcher starts for each block.
+/// Hidden subcommands: what Python calls before it loads a scripted network,
+/// and what the launcher starts for each block.
+void define_check_script(CLI::App& app, std::string& file);
 void define_worker(CLI::App& app, WorkerArguments& arguments, int& status);
 
 }  // namespace sluice

@@ -4,14 +4,16 @@
 #include "experiments/config/files/extends.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/export.h"
+#include "experiments/runs/newest.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
 
 namespace sluice {
 
-void export_command(const ExportArguments& arguments) {
-  const NamedCheckpoint from =
-      find_checkpoint(arguments.path, arguments.checkpoint);
+namespace {
+
+void export_found(const ExportArguments& arguments,
+                  const NamedCheckpoint& from) {
   ConfigArguments config = arguments.config;
   config.config = config_of_run(from.folder);
   if (!arguments.torchscript.empty()) {
@@ -33,6 +35,15 @@ void export_command(const ExportArguments& arguments) {
           : export_model(experiment_of(config), from, file);
   fmt::print("{}: {} tensors of the whole model, after turn {}\n", file,
              tensors, from.turn);
+}
+
+}  // namespace
+
+void export_command(const ExportArguments& arguments) {
+  use_newest(
+      [&] { return find_checkpoint(arguments.path, arguments.checkpoint); },
+      [](const NamedCheckpoint& found) { return found.path; },
+      [&](const NamedCheckpoint& found) { export_found(arguments, found); });
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "experiments/config/manual.h"
 #include "experiments/config/presets.h"
 #include "experiments/config/published.h"
+#include "experiments/config/resume_classes.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/sweep/ask_tell.h"
@@ -28,7 +29,7 @@ void print_keys_of(const ListedTable& table) {
     for (const KnownKey& key : row.keys) docs.push_back(key.doc);
     fmt::print("\nWith {}\n{}",
                table.key.empty() ? row.name : saying(table.key, row.name),
-               config_manual(docs));
+               config_manual(with_resume_classes(docs)));
   }
 }
 
@@ -36,8 +37,9 @@ void help_config() {
   std::vector<KeyDoc> always;
   for (const KnownKey& key : known_keys())
     if (key.with.empty()) always.push_back(key.doc);
-  fmt::print("{}", config_manual(always));
+  fmt::print("{}", config_manual(with_resume_classes(always)));
   for (const ListedTable& table : listed_tables()) print_keys_of(table);
+  fmt::print("{}", resume_classes_text());
   fmt::print(
       R"(
 A file lies over those that it extends, key=value over files, a sweep's cell over
@@ -175,7 +177,7 @@ std::string text_about_key(const std::string& written,
   std::string text;
   for (const KnownKey& each : found) {
     // In one paragraph, under its whole name.
-    KeyDoc doc = docs_of({&each, 1}).front();
+    KeyDoc doc = with_resume_classes(docs_of({&each, 1})).front();
     text += doc.path + "\n";
     doc.path = doc.path.substr(doc.path.rfind('.') + 1);
     text += config_manual({doc});

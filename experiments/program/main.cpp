@@ -1,13 +1,16 @@
 // The `sluice` program.
 #include "experiments/program/command_line.h"
 #include "experiments/program/data_commands.h"
+#include "lib/base/early_exit.h"
 #include "lib/base/own_image.h"
 #include "lib/base/process_start.h"
 
 int main(int argc, char** argv) {
   sluice::begin_process();
   sluice::let_large_writes_fail();
-  return sluice::run_command_line(argc, argv,
-                                  {.fetch = sluice::data_fetch_command,
-                                   .fetchable = sluice::fetchable_sets()});
+  sluice::watch_for_early_exit("sluice");
+  return sluice::reached_end(
+      sluice::run_command_line(argc, argv,
+                               {.fetch = sluice::data_fetch_command,
+                                .fetchable = sluice::fetchable_sets()}));
 }

@@ -28,10 +28,12 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/own_command_line.h"
 #include "experiments/runs/worker_process.h"
+#include "lib/base/early_exit.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
+#include "lib/base/stopping_signals.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -125,10 +127,7 @@ OwnTraining training_of_command_line(int argc, char** argv,
 /// A signal ends this process at once: no loop of a program's own is asked to
 /// stop. The launcher has started it with them blocked.
 void let_signals_end_it() {
-  sigset_t held;
-  sigemptyset(&held);
-  sigaddset(&held, SIGINT);
-  sigaddset(&held, SIGTERM);
+  const sigset_t held = stopping_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
 }
 
@@ -190,13 +189,15 @@ int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train) {
   begin_process();
   let_large_writes_fail();
+  watch_for_early_exit(std::filesystem::path(argv[0]).filename());
   try {
     if (const auto arguments = take_worker_arguments())
-      return work_for_network(options, *arguments);
+      return reached_end(work_for_network(options, *arguments));
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "--help" || command == "-h" || command == "help")
-      return print_usage(argv[0]);
-    if (command == "sweep") return sweep_own_loop(argc, argv, options);
+      return reached_end(print_usage(argv[0]));
+    if (command == "sweep")
+      return reached_end(sweep_own_loop(argc, argv, options));
     install_allocator();
     const OwnTraining training =
         command == "run-of-sweep"
@@ -208,11 +209,11 @@ int main(int argc, char** argv, const NetworkOptions& options,
         own, training.config, WorkerProgram{kOwnImage, own_command_line()}));
     train(net);
     if (!own.run.folder.empty()) net.finish();
-    return 0;
+    return reached_end(0);
   } catch (const UserError& error) {
-    return say_error(argv, error.what(), 2);
+    return reached_end(say_error(argv, error.what(), 2));
   } catch (const std::exception& error) {
-    return say_error(argv, text_of(error), 1);
+    return reached_end(say_error(argv, text_of(error), 1));
   }
 }
 

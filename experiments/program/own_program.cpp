@@ -16,6 +16,7 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/own_command_line.h"
 #include "lib/base/added_rows.h"
+#include "lib/base/early_exit.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/base/printable.h"
@@ -112,14 +113,15 @@ int main(int argc, char** argv, const NetworkOptions& options) {
   begin_process();
   let_large_writes_fail();
   const std::string program = std::filesystem::path(argv[0]).filename();
+  watch_for_early_exit(program);
   try {
-    return own_commands(argc, argv, options, program);
+    return reached_end(own_commands(argc, argv, options, program));
   } catch (const UserError& error) {
     fmt::print(stderr, "{}: {}\n", program, printable(error.what()));
-    return 2;
+    return reached_end(2);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", program, printable(text_of(error)));
-    return 1;
+    return reached_end(1);
   }
 }
 

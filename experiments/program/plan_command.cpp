@@ -19,6 +19,7 @@
 #include "experiments/runs/free_schedule.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/base/user_text.h"
 #include "lib/metrics/simulated_trace.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/contention.h"
@@ -312,7 +313,7 @@ void write_trace(const std::string& path, const Plans& plans,
 /// Prints on one line that is written anew, where stderr is a terminal.
 void show_progress(const std::string& text) {
   if (::isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "\r\x1b[K{}", text);
+  say("\r\x1b[K{}", text);
   std::fflush(stderr);
 }
 

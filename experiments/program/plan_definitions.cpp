@@ -6,6 +6,7 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
+#include "experiments/program/number_options.h"
 
 namespace sluice {
 
@@ -79,7 +80,7 @@ void define_plan(CLI::App& app, PlanArguments& arguments) {
           "--seconds", arguments.seconds,
           "with --compare: seconds to measure, but at least one round; "
           "default: 60")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("--machine", arguments.machine,
                       "a TOML file with the devices and links to predict for; "
                       "see sluice help plan");
@@ -119,7 +120,7 @@ void define_verify(CLI::App& app, VerifyArguments& arguments, int& status) {
   command
       ->add_option("--turns", arguments.turns,
                    "number of turns, at most an epoch; default: 20")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option("--engines", arguments.engines,
                    "the engines; all others are compared with the first; "

@@ -5,8 +5,10 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
+#include "experiments/program/number_options.h"
 #include "experiments/runs/text_sampling.h"
 #include "experiments/runs/watch/watch.h"
+#include "modules/torchscript.h"
 
 namespace sluice {
 
@@ -33,7 +35,7 @@ void define_eval(CLI::App& app, EvalArguments& arguments) {
                       "also write the logits of the split's first samples, "
                       "with these and their labels, as a safetensors file");
   command->add_option("--samples", arguments.samples, "how many of them")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { eval_command(arguments); });
 }
@@ -81,21 +83,21 @@ void define_sample(CLI::App& app, SampleArguments& arguments) {
   command->add_option("--prompt", sampling.prompt,
                       "what the text begins with; default: a new line");
   command->add_option("--length", sampling.length, "tokens to be drawn")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   command
       ->add_option("--temperature", sampling.temperature,
                    "logits are divided by it; 0 takes the most probable token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->capture_default_str();
   command
       ->add_option("--top-k", sampling.top_k,
                    "draw from the K most probable tokens; 0: from all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->capture_default_str();
   command
       ->add_option("--seed", sampling.seed, "another seed gives another text")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->capture_default_str();
   command->callback([&] { sample_command(arguments); });
 }
@@ -143,6 +145,12 @@ void define_report(CLI::App& app, ReportArguments& arguments) {
                       "evaluation at or below it (samples, operations, time), "
                       "and who is on the front of cost and time");
   command->callback([&] { report_command(arguments); });
+}
+
+void define_check_script(CLI::App& app, std::string& file) {
+  CLI::App* command = app.add_subcommand("check-script")->group("");
+  command->add_option("file", file)->required();
+  command->callback([&] { check_torchscript(file); });
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
+#include "experiments/program/number_options.h"
 #include "experiments/runs/worker_process.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
@@ -72,7 +73,7 @@ void define_sweep(CLI::App& app, SweepArguments& arguments, int& status) {
   command
       ->add_option("--samples", arguments.samples,
                    "draw this number of cells at random instead of doing all")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_flag("--zip", arguments.zip,
                     "change all axes together, first value with first value");
   command->add_option("--dir", arguments.folder,

@@ -3,13 +3,15 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/runs/evaluation.h"
+#include "experiments/runs/newest.h"
 #include "experiments/runs/text_sampling.h"
 #include "lib/base/error.h"
 
 namespace sluice {
 
-void sample_command(const SampleArguments& arguments) {
-  const Evaluated from = find_evaluated(arguments.path);
+namespace {
+
+void sample_found(const SampleArguments& arguments, const Evaluated& from) {
   ConfigArguments config = arguments.config;
   config.config = from.config;
   if (config.config.empty())
@@ -21,7 +23,7 @@ void sample_command(const SampleArguments& arguments) {
     if (!is_there) std::fputs(arguments.sampling.prompt.c_str(), stdout);
     is_there = true;
   };
-  sample_text(experiment_of(config), from.weights, arguments.sampling,
+  sample_text(experiment_of(config), from.read_from, arguments.sampling,
               [&](char byte) {
                 print_prompt();
                 std::fputc(byte, stdout);
@@ -29,6 +31,14 @@ void sample_command(const SampleArguments& arguments) {
               });
   print_prompt();
   std::fputc('\n', stdout);
+}
+
+}  // namespace
+
+void sample_command(const SampleArguments& arguments) {
+  use_newest([&] { return find_evaluated(arguments.path); },
+             [](const Evaluated& found) { return found.read_from; },
+             [&](const Evaluated& found) { sample_found(arguments, found); });
 }
 
 }  // namespace sluice

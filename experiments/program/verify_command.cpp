@@ -9,6 +9,7 @@
 #include "experiments/runs/stop_signals.h"
 #include "experiments/runs/verify.h"
 #include "lib/base/own_image.h"
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -38,27 +39,32 @@ int verify_command(const VerifyArguments& arguments) {
                                     .read = read,
                                     .changes = arguments.changes},
                                    signals);
-  fmt::print("engine     blocks  turns  verdict\n");
+  put("engine     blocks  turns  verdict\n");
   for (std::size_t i = 0; i < verified.engines.size(); ++i)
-    fmt::print("{:<10} {:>6}  {:>5}  {}\n", verified.engines[i].engine,
-               verified.blocks, verified.turns, verdict_of(verified, i));
+    put("{:<10} {:>6}  {:>5}  {}\n", verified.engines[i].engine,
+        verified.blocks, verified.turns, verdict_of(verified, i));
+  put("Computed by {}: equal bits want the same of each\n", verified.maker);
   return verified.is_same() ? 0 : 1;
 }
 
 int replay_command(const std::string& folder) {
   const Replayed replayed = replay(folder);
-  fmt::print("block    turn  hash of its weights  verdict\n");
+  put("block    turn  hash of its weights  verdict\n");
   for (const Compared& one : replayed.compared)
-    fmt::print(
-        "{:>5}  {:>6}  {:<19}  {}\n",
+    put("{:>5}  {:>6}  {:<19}  {}\n",
         one.replica == 1 ? fmt::format("{}", one.block)
                          : fmt::format("{}.{}", one.block, one.replica),
         one.turn, one.hash,
         one.difference.empty() ? "same bits" : one.difference + " differs");
   const std::string difference = replayed.difference();
-  fmt::print(
-      "{}: {}\n", folder,
+  put("{}: {}\n", folder,
       difference.empty() ? "same bits" : "differs first at " + difference);
+  if (!replayed.makers.empty())
+    put("The run and this replay were computed by others: {}{}\n",
+        replayed.makers,
+        difference.empty() ? ""
+                           : ": the likely cause; equal bits want the "
+                             "same of each");
   return difference.empty() ? 0 : 1;
 }
 

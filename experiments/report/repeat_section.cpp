@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "experiments/config/files/toml.h"
 #include "experiments/config/numbers.h"
@@ -46,11 +49,14 @@ std::string commands_of(const StudyCell& cell) {
   return commands;
 }
 
-/// The build that made the first run of the cell that says it.
+/// What made the runs of the cell, each once.
 std::string made_with(const StudyCell& cell) {
+  std::vector<std::string> texts;
   for (const RunRecord& run : cell.runs)
-    if (!run.made_with.empty()) return run.made_with;
-  return "";
+    if (!run.made_with.empty() &&
+        std::find(texts.begin(), texts.end(), run.made_with) == texts.end())
+      texts.push_back(run.made_with);
+  return fmt::format("{}", fmt::join(texts, "; others with "));
 }
 
 std::string cell_html(const ReportInput& input, std::size_t index) {

@@ -40,6 +40,7 @@ std::string notes_of(const Study& study, const std::vector<Column>& columns) {
     }
   return element("p", "class=\"soft\"",
                  escaped(notes + " " + choice_note(study) + " " +
+                         makers_note(study, kMostNamed) + " " +
                          sharing_note(study, columns, kMostNamed)));
 }
 

@@ -17,6 +17,7 @@ namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 void add(RunSeries& to, const auto& said, std::optional<double> value) {
   if (value) to.push_back({said.turn, said.time.value_or(0), *value});
@@ -100,7 +101,7 @@ void read_metrics(RunReader& reader, RunRecord& run) {
 }
 
 /// "Sluice 0.1.0, build 1a2b3c, LibTorch 2.13.0, on a processor".
-std::string made_with(const nlohmann::json& json) {
+std::string made_with(const Json& json) {
   std::string text;
   const auto add = [&](const char* before, const char* key) {
     const auto value = json.find(key);
@@ -115,13 +116,30 @@ std::string made_with(const nlohmann::json& json) {
       devices != json.end() && devices->is_array())
     for (const auto& device : *devices)
       if (device.is_string()) text += ", " + device.get<std::string>();
+  if (const auto set = json.find("instruction_set");
+      set != json.end() && set->is_string())
+    text += ", " + set->get<std::string>();
   return text;
+}
+
+/// Each of them once.
+std::string made_with_parts(const Json& run) {
+  std::vector<std::string> texts = {made_with(run)};
+  if (const auto parts = run.find("continued");
+      parts != run.end() && parts->is_array())
+    for (const Json& part : *parts)
+      if (part.is_object()) texts.push_back(made_with(part));
+  std::string all;
+  for (auto text = texts.begin(); text != texts.end(); ++text)
+    if (!text->empty() && std::find(texts.begin(), text, *text) == text)
+      all += (all.empty() ? "" : "; then with ") + *text;
+  return all;
 }
 
 /// It is told, not relied on: one that is missing or damaged is no error.
 void read_provenance(const std::string& path, RunRecord& run) {
   std::ifstream file(path);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const Json json = Json::parse(file, nullptr, false);
   if (!json.is_object()) return;
   run.was_continued = json.contains("continued");
   if (const auto host = json.find("host");
@@ -130,7 +148,8 @@ void read_provenance(const std::string& path, RunRecord& run) {
   if (const auto started = json.find("started");
       started != json.end() && started->is_number())
     run.started = started->get<double>();
-  run.made_with = made_with(json);
+  run.made_with = made_with_parts(json);
+  run.makers = makers_in(json);
 }
 
 std::int64_t seed_of(const ConfigNode& config) {

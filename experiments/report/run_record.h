@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/runs/maker.h"
 #include "lib/base/config_node.h"
 #include "lib/metrics/records.h"
 
@@ -40,7 +41,9 @@ struct RunRecord {
   /// Whether another run of the report was on its machine at the same time, as
   /// far as is known: then its times say less.
   bool shared_machine = false;
-  std::string made_with = {};  ///< program, libraries and machine
+  /// Program, libraries and machine; of a run in several parts those of each.
+  std::string made_with = {};
+  std::vector<Maker> makers = {};  ///< of each part
 
   RunSeries accuracy = {};             ///< of the test split
   RunSeries loss = {};                 ///< of the test split

@@ -154,6 +154,14 @@ bool StudyCell::shared_machine() const {
   });
 }
 
+std::string StudyCell::mixed_makers() const {
+  std::vector<Maker> makers;
+  for (const RunRecord& run : runs)
+    if (run.is_done())
+      makers.insert(makers.end(), run.makers.begin(), run.makers.end());
+  return mixed(makers);
+}
+
 std::vector<const RunRecord*> StudyCell::runs_to_draw() const {
   const bool any_done = count(RunRecord::State::done) > 0;
   std::vector<const RunRecord*> chosen;

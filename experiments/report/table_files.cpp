@@ -120,6 +120,24 @@ std::string choice_note(const Study& study) {
   return note;
 }
 
+std::string makers_note(const Study& study, std::size_t most_named) {
+  std::string names;
+  std::size_t count = 0;
+  for (const StudyCell& cell : study.cells) {
+    const std::string mixed = cell.mixed_makers();
+    if (mixed.empty() || ++count > most_named) continue;
+    names +=
+        fmt::format("{}{} ({})", names.empty() ? "" : "; ", cell.label, mixed);
+  }
+  if (count == 0) return "";
+  if (count > most_named)
+    names += fmt::format("; and {} more", count - most_named);
+  return fmt::format(
+      "Mixed makers: the runs of these rows were not all computed alike, so "
+      "their spread is not that of seeds alone: {}.",
+      names);
+}
+
 std::string sharing_note(const Study& study, const std::vector<Column>& columns,
                          std::size_t most_named) {
   if (std::none_of(columns.begin(), columns.end(), [](const Column& column) {
@@ -154,6 +172,7 @@ std::string runs_text(const StudyCell& cell) {
       text += fmt::format(", {} {}", count, text_of(state));
   if (const int early = cell.stopped_early(); early > 0)
     text += fmt::format(", {} stopped early", early);
+  if (!cell.mixed_makers().empty()) text += ", mixed makers";
   return text;
 }
 
@@ -185,6 +204,9 @@ std::string markdown_of(const Study& study,
     if (!column.figure.note.empty())
       text += fmt::format("\n{}.\n", column.figure.note);
   text += fmt::format("\n{}\n", for_markdown(choice_note(study)));
+  if (const std::string makers = makers_note(study, study.cells.size());
+      !makers.empty())
+    text += fmt::format("\n{}\n", for_markdown(makers));
   if (const std::string sharing =
           sharing_note(study, columns, study.cells.size());
       !sharing.empty())
@@ -195,6 +217,10 @@ std::string markdown_of(const Study& study,
 std::string csv_of(const Study& study, const std::vector<Column>& columns) {
   std::vector<std::string> heads = names_of_cell(study);
   for (const char* name : {"runs", "done", "failed"}) heads.emplace_back(name);
+  const bool any_mixed =
+      std::any_of(study.cells.begin(), study.cells.end(),
+                  [](const StudyCell& c) { return !c.mixed_makers().empty(); });
+  if (any_mixed) heads.emplace_back("mixed_makers");
   for (const Column& column : columns)
     for (const char* part : {"mean", "std", "n"})
       heads.push_back(fmt::format("{}_{}", column.figure.name, part));
@@ -205,6 +231,7 @@ std::string csv_of(const Study& study, const std::vector<Column>& columns) {
     row.push_back(fmt::format("{}", cell.runs.size()));
     row.push_back(fmt::format("{}", cell.count(RunRecord::State::done)));
     row.push_back(fmt::format("{}", cell.count(RunRecord::State::failed)));
+    if (any_mixed) row.push_back(cell.mixed_makers());
     for (const Column& column : columns) {
       const Spread& spread = column.spreads[i];
       row.push_back(spread.n > 0 ? number_for_csv(spread.mean) : "");

@@ -11,6 +11,9 @@ namespace sluice::report {
 /// Which evaluation each run is judged by, which split chose it, and where that
 /// was the test split itself.
 std::string choice_note(const Study& study);
+/// Names the cells whose runs were computed by different makers, `most_named`
+/// of them, and in what these differ; empty: there is none.
+std::string makers_note(const Study& study, std::size_t most_named);
 
 /// Which cells have times and rates of runs that shared their machine; empty:
 /// none, or nothing of the kind is told. More than `most_named` are counted,

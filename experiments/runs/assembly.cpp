@@ -7,6 +7,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/config/lengths.h"
 #include "experiments/runs/devices.h"
 #include "experiments/runs/seat_sources.h"
 #include "lib/base/by_block.h"
@@ -76,7 +77,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .options = static_cast<const SeatOptions&>(experiment),
       .plans = experiment.plans,
       .turns = experiment.length.turns,
-      .turns_per_epoch = experiment.turns_per_epoch,
+      .epochs = epochs_of(experiment),
       .evaluation_batches = experiment.length.evaluation_batches,
       .validation_batches = experiment.validation_batches,
       .training_batches = experiment.training_batches,

@@ -9,6 +9,8 @@
 #include "experiments/config/pinned_files.h"
 #include "experiments/runs/bad_sample.h"
 #include "experiments/runs/engines.h"
+#include "experiments/runs/guarded_sink.h"
+#include "experiments/runs/restarts.h"
 #include "experiments/runs/tensorboard.h"
 #include "experiments/runs/virtual_clock.h"
 #include "lib/base/error.h"
@@ -84,16 +86,37 @@ RunLength Attempt::length() const {
 }
 
 std::vector<std::shared_ptr<Sink>> Attempt::with_files(
-    std::vector<std::shared_ptr<Sink>> others) const {
+    std::vector<std::shared_ptr<Sink>> others) {
   const auto board =
       std::make_shared<TensorBoardFile>(folder_.path(), folder_.started());
   board->tell_config(experiment_.resolved);
   board->measure_speed(samples_per_turn(experiment_));
   for (const Record& record : folder_.history()) board->write(record);
-  others.insert(others.begin(), {folder_.metrics(), board});
+  others.insert(others.begin(),
+                {std::make_shared<GuardedSink>(
+                     folder_.metrics(),
+                     [this](const std::string& text) { lost_file(text); }),
+                 board});
   // Last: a loss that ends the run has been written then.
   if (experiment_.stop_on_nan) others.push_back(guard_);
   return others;
+}
+
+void Attempt::lost_file(const std::string& reason) {
+  lost_ = reason;
+  coordinator_.request_stop();
+}
+
+void Attempt::tell_lost_file() const {
+  const auto saved = find_checkpoints(folder_.checkpoints());
+  throw UserError(
+      "{}; the run was stopped, {}", lost_,
+      saved.empty()
+          ? "without a checkpoint"
+          : fmt::format("with a checkpoint of turn {}. To "
+                        "continue: {}",
+                        saved.rbegin()->first,
+                        way_to_continue(experiment_, folder_.path())));
 }
 
 /// Called while what ended the run is being handled. Throws Diverged when it
@@ -135,6 +158,14 @@ void Attempt::run(const std::string& program, const std::string& faults,
   } catch (...) {
     tell_failure();
     throw;
+  }
+  if (!lost_.empty()) {
+    try {
+      status_->finish("stopped");
+    } catch (const UserError&) {
+      // The same disk.
+    }
+    tell_lost_file();
   }
   timeline_->save(folder_.path());
   if (is_free()) schedule_->save(folder_.path());

@@ -35,7 +35,8 @@ class Attempt {
   Attempt& operator=(const Attempt&) = delete;
 
   /// Arguments as ProcessPlace has them. Throws what run_engine() throws, and
-  /// Diverged.
+  /// Diverged. Where the run's records can't be written any more it is stopped,
+  /// with a checkpoint; then throws UserError.
   void run(const std::string& program, const std::string& faults,
            const std::optional<Rank>& rank,
            const std::function<void()>& on_begin);
@@ -55,12 +56,15 @@ class Attempt {
   bool is_free() const;
   void saved(std::int64_t turn);
   void tell_failure();
+  void lost_file(const std::string& reason);
+  [[noreturn]] void tell_lost_file() const;
   std::vector<std::shared_ptr<Sink>> with_files(
-      std::vector<std::shared_ptr<Sink>> others) const;
+      std::vector<std::shared_ptr<Sink>> others);
 
   const Experiment& experiment_;
   RunFolder& folder_;
   const Resumed start_;
+  std::string lost_;  // why its records can't be written any more
   const SteadyTime started_ = std::chrono::steady_clock::now();
   CheckpointKeeper keeper_;
   const std::shared_ptr<DivergenceGuard> guard_;

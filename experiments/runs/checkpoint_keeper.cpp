@@ -29,8 +29,10 @@ void CheckpointKeeper::evaluated(const records::Evaluation& evaluation) {
 bool CheckpointKeeper::is_kept(std::int64_t turn, std::int64_t newest) const {
   if (turn == newest || turn == best_.turn) return true;
   if (turn == 0) return options_.initial;
-  if (options_.every == 0 || turn % options_.every != 0) return false;
-  return options_.last == 0 || turn > newest - options_.last * options_.every;
+  const Rhythm& every = options_.every;
+  if (!every.is_at(turn)) return false;
+  return options_.last == 0 ||
+         every.times_by(newest) - every.times_by(turn) < options_.last;
 }
 
 /// The link changes at once from one checkpoint to the next.

@@ -21,6 +21,7 @@
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/memory_file.h"
+#include "lib/base/stopping_signals.h"
 
 namespace sluice {
 namespace {
@@ -66,10 +67,7 @@ class SpawnSettings {
     ::posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, "/dev/null",
                                        O_WRONLY, 0);
     ::posix_spawn_file_actions_adddup2(&files_, errors, STDERR_FILENO);
-    sigset_t held;
-    sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
+    const sigset_t held = stopping_signals();
     ::posix_spawnattr_init(&attributes_);
     ::posix_spawnattr_setsigmask(&attributes_, &held);
     ::posix_spawnattr_setpgroup(&attributes_, 0);

@@ -7,8 +7,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "experiments/config/lengths.h"
+#include "experiments/data/found.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/ways.h"
+#include "lib/base/user_text.h"
 #include "lib/metrics/accuracy_text.h"
 
 namespace sluice {
@@ -60,8 +63,7 @@ std::size_t terminal_width() {
 
 Console::Console(const Experiment& experiment, std::int64_t first_turn)
     : turns_(experiment.length.turns),
-      turns_per_epoch_(experiment.turns_per_epoch),
-      turns_ahead_(experiment.replicas.deals().turns_ahead()),
+      epochs_(epochs_of(experiment)),
       batch_size_(experiment.batch_size),
       tokens_per_sample_(experiment.model.sample.is_text
                              ? experiment.model.sample.shape.at(0)
@@ -71,15 +73,20 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
       shown_(started_),
       first_turn_(first_turn),
       turn_(first_turn) {
-  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
-             method_of(experiment), experiment.blocks(),
-             experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
-  if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
+  put("{}: {} in {} block{}, engine {}\n", experiment.name,
+      method_of(experiment), experiment.blocks(),
+      experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
+  if (experiment.data) put("{}\n", found_line(*experiment.data));
+  if (first_turn > 0) put("continued after turn {}\n", first_turn);
+  if (const std::int64_t left = batches_left_over(experiment); left > 0)
+    put("epochs = {}: it ends after {:.2f}, for the last {} of their batches "
+        "{} fewer than the {} replicas, which have one each in a turn\n",
+        experiment.epochs, epochs_.at(turns_), left, left == 1 ? "is" : "are",
+        experiment.replicas.count);
 }
 
 Console::~Console() {
-  if (line_is_open_) std::fputc('\n', stdout);
-  std::fflush(stdout);
+  if (line_is_open_) put("\n");
 }
 
 std::string Console::rate() const {
@@ -96,11 +103,6 @@ std::string Console::rate() const {
                      std::max(0.0, left));
 }
 
-double Console::epochs_at(std::int64_t turn) const {
-  return static_cast<double>(turn + turns_ahead_) /
-         static_cast<double>(turns_per_epoch_);
-}
-
 std::string Console::progress() const {
   std::string figures;
   for (const auto& [block, train] : latest_) {
@@ -109,24 +111,22 @@ std::string Console::progress() const {
     if (train.accuracy)
       figures += fmt::format(" {:.0f} %", 100 * *train.accuracy);
   }
-  return fmt::format("epoch {:.2f}/{:.2f}  loss{}  {}", epochs_at(turn_ + 1),
-                     epochs_at(turns_), figures, rate());
+  return fmt::format("epoch {:.2f}/{:.2f}  loss{}  {}", epochs_.at(turn_ + 1),
+                     epochs_.at(turns_), figures, rate());
 }
 
 void Console::show(const std::string& line) {
   if (is_terminal_) {
-    fmt::print("\r\033[K{}", line.substr(0, terminal_width()));
+    put("\r\033[K{}", line.substr(0, terminal_width()));
     line_is_open_ = true;
   } else {
-    fmt::print("{}\n", line);
+    put("{}\n", line);
   }
-  std::fflush(stdout);
 }
 
 void Console::leave(const std::string& line) {
-  fmt::print("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
+  put("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
   line_is_open_ = false;
-  std::fflush(stdout);
 }
 
 void Console::write(const Record& record) {

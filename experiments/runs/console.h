@@ -25,14 +25,12 @@ class Console final : public Sink {
   using Clock = std::chrono::steady_clock;
 
   std::string progress() const;
-  double epochs_at(std::int64_t turn) const;
   std::string rate() const;
   void show(const std::string& line);
   void leave(const std::string& line);
 
   std::int64_t turns_;
-  std::int64_t turns_per_epoch_;
-  std::int64_t turns_ahead_;  // Deals::turns_ahead()
+  Epochs epochs_;
   std::int64_t batch_size_;
   std::int64_t tokens_per_sample_;  // 0: samples are no texts
   bool is_terminal_;

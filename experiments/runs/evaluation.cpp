@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <system_error>
 
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -51,6 +52,13 @@ std::string config_above(fs::path path) {
     if (fs::exists(config)) return config;
   }
   return "";
+}
+
+/// "R/checkpoints/turn-000012" of "R/checkpoints/best".
+std::string without_link(const std::string& link) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  return error ? link : (fs::path(link).parent_path() / target).string();
 }
 
 }  // namespace
@@ -109,11 +117,12 @@ NamedTensors first_logits(const Experiment& experiment,
 
 Evaluated find_evaluated(const std::string& path) {
   if (fs::is_regular_file(path) || is_checkpoint(path))
-    return {path, config_above(path)};
+    return {path, config_above(path), without_link(path)};
   const std::string best = checkpoints_of_run(path) + "/best";
-  if (fs::exists(best)) return {best, config_of_run(path)};
+  if (fs::exists(best)) return {best, config_of_run(path), without_link(best)};
   check_last_was_kept(path, "sluice eval");
-  return {last_checkpoint(path).checkpoint, config_of_run(path)};
+  const std::string last = last_checkpoint(path).checkpoint;
+  return {last, config_of_run(path), last};
 }
 
 }  // namespace sluice

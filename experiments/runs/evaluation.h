@@ -37,7 +37,8 @@ NamedTensors first_logits(const Experiment& experiment,
 /// What `sluice eval` evaluates, and the config of the run that it belongs to.
 struct Evaluated {
   std::string weights;
-  std::string config = {};  ///< empty: unknown
+  std::string config = {};     ///< empty: unknown
+  std::string read_from = {};  ///< weights; no link, which may change meanwhile
 };
 /// path: a run's folder (its best checkpoint, or else its last), a checkpoint
 /// in it, or a safetensors file. Throws UserError for anything else.

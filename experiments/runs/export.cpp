@@ -171,7 +171,9 @@ std::size_t export_torchscript(const Experiment& experiment,
         from.folder, name);
   const NamedTensors tensors =
       load_model(experiment, from.path, kExport).tensors();
-  save_torchscript(model_option(experiment, "file"), tensors, file);
+  const ConfigNode* trust = experiment.resolved.find("model")->find("trust");
+  save_torchscript(model_option(experiment, "file"),
+                   std::get<bool>(trust->value), tensors, file);
   return tensors.size();
 }
 

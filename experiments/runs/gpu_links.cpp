@@ -7,10 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "experiments/runs/mps.h"
 #include "lib/base/by_block.h"
 #include "lib/base/departing_sender.h"
 #include "lib/base/error.h"
 #include "lib/base/lock_holder.h"
+#include "lib/base/user_text.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/pinned_buffers.h"
@@ -27,16 +29,8 @@ namespace {
 /// The transport that can carry parcels of CUDA IPC.
 constexpr std::string_view kSharedMemory = "shared_memory";
 
-/// Whether messages go from one to the other, and both are on GPUs: seats of
-/// one replica.
-bool is_neighbour_on_gpu(const Experiment& experiment, int seat, int other) {
-  const SeatNames names = experiment.seat_names();
-  return other >= 1 && other <= experiment.seats() &&
-         names.replica_of(seat) == names.replica_of(other) &&
-         is_on_gpu(experiment, names.block_of(other));
-}
-
-/// "": nothing in the config is.
+/// The key that keeps tensors from going from one seat to the other by CUDA
+/// IPC; "" where none does.
 std::string why_config_forbids_ipc(const Experiment& experiment, int seat,
                                    int other) {
   if (experiment.transport != kSharedMemory &&
@@ -49,7 +43,7 @@ std::string why_config_forbids_ipc(const Experiment& experiment, int seat,
   return "";
 }
 
-/// Bytes of the largest message that trains over the boundary between them.
+/// Bytes of the largest message that trains between two neighbours.
 std::size_t bytes_between(const Experiment& experiment, int seat, int other) {
   const SeatNames names = experiment.seat_names();
   const MessageBytes* const bytes =
@@ -57,6 +51,24 @@ std::size_t bytes_between(const Experiment& experiment, int seat, int other) {
                     std::min(names.block_of(seat), names.block_of(other)));
   if (bytes == nullptr) return 0;
   return static_cast<std::size_t>(std::max(bytes->activation, bytes->gradient));
+}
+
+/// Bytes of the largest message that two replicas of the seat's block exchange
+/// in training.
+std::size_t bytes_exchanged(const Experiment& experiment, int seat) {
+  const double* const bytes = find_by_block(
+      experiment.costs.exchange_bytes, experiment.seat_names().block_of(seat));
+  return bytes == nullptr ? 0 : static_cast<std::size_t>(*bytes);
+}
+
+/// Messages that the link holds from the seat to its peer.
+std::size_t sent_capacity(const PeerLink& link, int seat) {
+  return static_cast<int>(link.peer) > seat ? link.capacity.up
+                                            : link.capacity.down;
+}
+std::size_t taken_capacity(const PeerLink& link, int seat) {
+  return static_cast<int>(link.peer) > seat ? link.capacity.down
+                                            : link.capacity.up;
 }
 
 /// For a channel that holds so many messages, each with one large tensor: two
@@ -75,68 +87,89 @@ std::size_t slots_to_pin(std::size_t capacity, std::size_t largest) {
 
 GpuLinks::GpuLinks(const Experiment& experiment, int seat,
                    const c10::Device& device)
-    : seat_(seat),
+    : experiment_(experiment),
+      seat_(seat),
       name_(experiment.seat_names().of(seat)),
       where_(device),
-      wants_ipc_(experiment.cuda_ipc) {
-  if (where_.is_cpu()) return;
-  below_ = boundary_to(experiment, seat_ - 1);
-  above_ = boundary_to(experiment, seat_ + 1);
-  if (wants_ipc_ && (below_.may_ask || above_.may_ask) && has_cuda_ipc(where_))
-    device_ = cuda_ipc_device(where_);
+      wants_ipc_(experiment.cuda_ipc) {}
+
+bool GpuLinks::is_replica(int seat) const {
+  const SeatNames names = experiment_.seat_names();
+  return names.block_of(seat) == names.block_of(seat_);
 }
 
-GpuLinks::Boundary GpuLinks::boundary_to(const Experiment& experiment,
-                                         int neighbour) const {
-  Boundary boundary;
-  if (!is_neighbour_on_gpu(experiment, seat_, neighbour)) return boundary;
-  boundary.neighbour = experiment.seat_names().of(neighbour);
-  boundary.traffic->why_host =
-      why_config_forbids_ipc(experiment, seat_, neighbour);
-  boundary.may_ask = boundary.traffic->why_host.empty();
-  if (boundary.may_ask && can_register_memory(where_))
-    boundary.largest = bytes_between(experiment, seat_, neighbour);
-  return boundary;
+GpuLinks::Peer GpuLinks::peer_at(int seat) const {
+  const SeatNames names = experiment_.seat_names();
+  Peer peer;
+  // Replicas meet over their links before NCCL sums, on the host.
+  if (!is_on_gpu(experiment_, names.block_of(seat)) ||
+      (is_replica(seat) && experiment_.replicas.uses_nccl()))
+    return peer;
+  peer.name = names.of(seat);
+  peer.traffic->why_host = why_config_forbids_ipc(experiment_, seat_, seat);
+  peer.may_ask = peer.traffic->why_host.empty();
+  if (peer.may_ask && can_register_memory(where_))
+    peer.largest = is_replica(seat) ? bytes_exchanged(experiment_, seat_)
+                                    : bytes_between(experiment_, seat_, seat);
+  return peer;
 }
 
-void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
+void GpuLinks::ask_for(const std::vector<PeerLink>& peers,
                        RendezvousOptions& options) {
   patience_ = options.deadline;
   if (where_.is_cpu()) return;
   buffers_ = pinned_buffers(where_, std::move(options.buffers));
   options.buffers = buffers_;
-  if (device_)
-    options.shared_memory =
-        with_parcels(options.shared_memory, std::max(below.down, above.up));
-  ask_for_slots(below.down, below.up, below_, options.shared_memory);
-  ask_for_slots(above.up, above.down, above_, options.shared_memory);
+  std::size_t most = 0;  // messages of a link that may go by CUDA IPC
+  for (const PeerLink& link : peers) {
+    const auto seat = static_cast<int>(link.peer);
+    peers_[seat] = peer_at(seat);
+    if (peers_[seat].may_ask) most = std::max(most, sent_capacity(link, seat_));
+  }
+  if (wants_ipc_ && most > 0 && has_cuda_ipc(where_)) {
+    device_ = cuda_ipc_device(where_);
+    options.shared_memory = with_parcels(options.shared_memory, most);
+  }
+  for (const PeerLink& link : peers)
+    ask_for_slots(sent_capacity(link, seat_), taken_capacity(link, seat_),
+                  peers_.at(static_cast<int>(link.peer)),
+                  options.shared_memory);
   slots_ = options.shared_memory.slots;
 }
 
 /// They cost addresses only until pin() takes their memory, which it doesn't
 /// where tensors go by CUDA IPC.
-void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken,
-                             Boundary& boundary, SharedMemoryOptions& options) {
-  if (boundary.largest <= kSmallCopy ||
-      boundary.largest > kMaxAreaBytes / kMaxSlots)
+void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken, Peer& peer,
+                             SharedMemoryOptions& options) {
+  if (peer.largest <= kSmallCopy || peer.largest > kMaxAreaBytes / kMaxSlots)
     return;
-  boundary.pinned_sent = slots_to_pin(sent, boundary.largest);
-  boundary.pinned_taken = slots_to_pin(taken, boundary.largest);
-  options.slots = std::max(options.slots, boundary.pinned_sent);
-  options.slot_bytes = std::max(options.slot_bytes, boundary.largest);
+  peer.pinned_sent = slots_to_pin(sent, peer.largest);
+  peer.pinned_taken = slots_to_pin(taken, peer.largest);
+  options.slots = std::max(options.slots, peer.pinned_sent);
+  options.slot_bytes = std::max(options.slot_bytes, peer.largest);
   options.slots_on_demand = true;
 }
 
-void GpuLinks::agree(const ChainLinks& links) {
-  // In the order of the chain: so no circle of workers waits for each other.
-  if (below_.may_ask) agree(links.below, links.below_over, below_);
-  if (above_.may_ask) agree(links.above, links.above_over, above_);
+/// In the order of seats, so that no circle of workers waits for each other:
+/// the pair of the lowest numbers can always go on.
+void GpuLinks::agree(const Joined& joined) {
+  for (auto& [seat, peer] : peers_) {
+    if (!peer.may_ask) continue;
+    const auto number = static_cast<std::uint32_t>(seat);
+    agree(joined.peers.at(number), joined.transports.at(number), peer);
+  }
 }
 
-/// With memory for each boundary: both neighbours may be in one process, which
+/// With memory for each link: two peers may be in one process, which
 /// can't open the same twice.
-IpcHello GpuLinks::hello() const {
+IpcHello GpuLinks::hello(const Peer& peer) const {
   IpcHello mine{.boot = boot_id()};
+  // Measured on an H100: each message by CUDA IPC costs a switch of contexts
+  // then, and pinned slots are 1.8 times as fast.
+  if (peer.pinned_sent > 0 && !mps_is_running())
+    mine.same_gpu_refusal =
+        "two processes take turns on one GPU: nvidia-cuda-mps-control -d, "
+        "started before the run, lets them compute at the same time";
   if (!wants_ipc_)
     mine.refusal = "cuda_ipc = false";
   else if (!device_)
@@ -162,49 +195,48 @@ void GpuLinks::offer_memory(IpcHello& mine) const {
 }
 
 void GpuLinks::agree(const Link& link, const std::string& over,
-                     Boundary& boundary) const {
-  if (over != kSharedMemory) {  // nor does the neighbour ask
-    boundary.traffic->why_host = "they are on two hosts";
+                     Peer& peer) const {
+  if (over != kSharedMemory) {  // nor does the peer ask
+    peer.traffic->why_host = "they are on two hosts";
     return;
   }
-  const IpcAgreement agreed = greet_over(link, hello(), device_.get());
-  boundary.peer = agreed.peer;
-  boundary.traffic->why_host = agreed.why_not;
+  const IpcAgreement agreed = greet_over(link, hello(peer), device_.get());
+  peer.peer = agreed.peer;
+  peer.traffic->why_host = agreed.why_not;
   if (!agreed.peer) {
-    say(boundary, agreed.why_not);
-    return pin(link, boundary);
+    say(peer, agreed.why_not);
+    return pin(link, peer);
   }
-  boundary.slots = slots_of(*link.sender);
-  boundary.traffic->tell = [this, &boundary](const std::string& why) {
-    say(boundary, why);
+  peer.slots = slots_of(*link.sender);
+  peer.traffic->tell = [this, &peer](const std::string& why) {
+    say(peer, why);
   };
 }
 
 /// The slots in which tensors go through the host, so that the GPU copies into
 /// them and out of them. Where CUDA refuses it the host copies once more.
-void GpuLinks::pin(const Link& link, Boundary& boundary) const {
-  if (boundary.pinned_sent == 0) return;
+void GpuLinks::pin(const Link& link, Peer& peer) const {
+  if (peer.pinned_sent == 0) return;
   const PinMemory pin = [this](std::span<std::byte> memory, std::string& why) {
     return registered_memory(where_, memory, why);
   };
-  std::string why = pin_slots(*link.sender, boundary.pinned_sent, pin);
-  if (why.empty())
-    boundary.pinned = free_slots_of(*link.sender, boundary.pinned_sent);
+  std::string why = pin_slots(*link.sender, peer.pinned_sent, pin);
+  if (why.empty()) peer.pinned = free_slots_of(*link.sender, peer.pinned_sent);
   const std::string why_taken =
-      pin_slots(*link.receiver, boundary.pinned_taken, pin);
-  if (!why_taken.empty()) boundary.unpinned = memory_of_slots(*link.receiver);
+      pin_slots(*link.receiver, peer.pinned_taken, pin);
+  if (!why_taken.empty()) peer.unpinned = memory_of_slots(*link.receiver);
   if (why.empty()) why = why_taken;
   if (why.empty()) return;
-  boundary.traffic->why_host += "; " + why;
-  fmt::print(stderr, "sluice: {}: the host copies tensors to or from {}: {}\n",
-             name_, boundary.neighbour, why);
+  peer.traffic->why_host += "; " + why;
+  sluice::say("sluice: {}: the host copies tensors to or from {}: {}\n", name_,
+              peer.name, why);
 }
 
 /// One line, unless the user has asked for it.
-void GpuLinks::say(const Boundary& boundary, const std::string& why) const {
+void GpuLinks::say(const Peer& peer, const std::string& why) const {
   if (!wants_ipc_) return;
-  fmt::print(stderr, "sluice: {}: tensors go to {} through the host: {}\n",
-             name_, boundary.neighbour, why);
+  sluice::say("sluice: {}: tensors go to {} through the host: {}\n", name_,
+              peer.name, why);
 }
 
 Link GpuLinks::departing(Link link) const {
@@ -213,38 +245,51 @@ Link GpuLinks::departing(Link link) const {
   return link;
 }
 
-ChainLinks GpuLinks::around(ChainLinks links) const {
-  if (where_.is_cpu()) return links;
-  links.below = around(std::move(links.below), below_);
-  links.above = around(std::move(links.above), above_);
-  return links;
-}
-
-Link GpuLinks::around(Link link, const Boundary& boundary) const {
-  if (!link.sender) return link;  // no neighbour
+Link GpuLinks::around(Link link, int peer) const {
+  if (where_.is_cpu() || !link.sender) return link;
+  const Peer& there = peers_.at(peer);
   link.sender =
-      staged_sender(std::move(link.sender), boundary.traffic, boundary.pinned);
-  if (!boundary.unpinned.empty())
+      staged_sender(std::move(link.sender), there.traffic, there.pinned);
+  if (!there.unpinned.empty())
     link.receiver =
-        out_of_slots(std::move(link.receiver), boundary.unpinned, buffers_);
-  if (!boundary.peer) return link;
-  link.sender = ipc_sender(std::move(link.sender), boundary.slots, slots_,
-                           device_, boundary.traffic);
-  link.receiver =
-      ipc_receiver(std::move(link.receiver), device_, *boundary.peer);
+        out_of_slots(std::move(link.receiver), there.unpinned, buffers_);
+  if (!there.peer) return link;
+  link.sender = ipc_sender(std::move(link.sender), there.slots, slots_, device_,
+                           there.traffic);
+  link.receiver = ipc_receiver(std::move(link.receiver), device_, *there.peer);
   return link;
 }
 
+namespace {
+
+/// Fields of the record about one direction.
+struct TrafficFields {
+  std::optional<std::int64_t>& by_ipc;
+  std::optional<std::int64_t>& through_host;
+  std::optional<std::string>& why_host;
+};
+
+void add_to(const TrafficFields& fields, const DeviceTraffic& traffic) {
+  fields.by_ipc = fields.by_ipc.value_or(0) + traffic.by_ipc;
+  fields.through_host = fields.through_host.value_or(0) + traffic.through_host;
+  if (!traffic.why_host.empty()) fields.why_host = traffic.why_host;
+}
+
+}  // namespace
+
 void GpuLinks::describe(records::Block& block) const {
-  if (where_.is_cpu()) return;
-  block.up_by_ipc = above_.traffic->by_ipc;
-  block.up_through_host = above_.traffic->through_host;
-  block.down_by_ipc = below_.traffic->by_ipc;
-  block.down_through_host = below_.traffic->through_host;
-  if (const std::string& why = above_.traffic->why_host; !why.empty())
-    block.up_why_host = why;
-  if (const std::string& why = below_.traffic->why_host; !why.empty())
-    block.down_why_host = why;
+  for (const auto& [seat, peer] : peers_) {
+    if (is_replica(seat))
+      add_to({block.replicas_by_ipc, block.replicas_through_host,
+              block.replicas_why_host},
+             *peer.traffic);
+    else if (seat > seat_)
+      add_to({block.up_by_ipc, block.up_through_host, block.up_why_host},
+             *peer.traffic);
+    else
+      add_to({block.down_by_ipc, block.down_through_host, block.down_why_host},
+             *peer.traffic);
+  }
 }
 
 }  // namespace sluice

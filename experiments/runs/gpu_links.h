@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <c10/core/Device.h>
 
@@ -17,49 +19,38 @@
 
 namespace sluice {
 
-/// A worker's links in the chain; those that its block doesn't have are empty.
-struct ChainLinks {
-  Link control;
-  Link below;
-  Link above;
-  std::string run = {};  ///< what the launcher said of its run
-  // What they are over, rows of transports().
-  std::string below_over = {};
-  std::string above_over = {};
-};
-
-/// What the links of a worker process do with tensors that its block has on a
-/// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
-/// transport shared_memory; else through pinned memory of the host, which over
-/// that transport both processes share, so that none of them copies it. Both
-/// ends of a boundary try it, whoever has started them, and come to the same
-/// answer. Links of a block on the CPU are left as they are.
+/// Links of a worker process, for tensors that its block has on a GPU: by CUDA
+/// IPC they go to a seat on a GPU of the same host, over the transport
+/// shared_memory; else through pinned memory of the host, which over that
+/// transport both processes share, so that none of them copies it. Neighbours
+/// in the chain and the other replicas of the block are alike. Both ends of a
+/// link try it, whoever has started them, and come to the same answer. Links of
+/// a block on the CPU are left as they are.
 class GpuLinks {
  public:
   /// `device` is where the seat computes.
   GpuLinks(const Experiment& experiment, int seat, const c10::Device& device);
 
-  /// What the links must have from the start. `below` and `above` are their
-  /// capacities.
-  void ask_for(const Capacity& below, const Capacity& above,
-               RendezvousOptions& options);
+  /// What the links to these peers, which are seats, must have from the start.
+  void ask_for(const std::vector<PeerLink>& peers, RendezvousOptions& options);
   /// Over the links as they were made, before anything is put around them: asks
-  /// the neighbours on GPUs, each of which does the same, whether tensors may
-  /// stay there. Says where they won't though nobody forbids it. Throws
-  /// LinkError. This object must not move from then on.
-  void agree(const ChainLinks& links);
+  /// the peers on GPUs, each of which does the same, whether tensors may stay
+  /// there. Says where they won't though nobody forbids it. Throws LinkError.
+  /// This object must not move from then on.
+  void agree(const Joined& joined);
   /// The same link, to be put where its waits aren't shown yet: what is copied
   /// to the host leaves it when the GPU has come so far, without its sender.
   Link departing(Link link) const;
-  /// The same links, for tensors on GPUs. They are used by the calling thread.
-  ChainLinks around(ChainLinks links) const;
+  /// The same link to that seat, for tensors on GPUs. It is used by the calling
+  /// thread. A link without ends stays so.
+  Link around(Link link, int peer) const;
 
   /// How many tensors went how.
   void describe(records::Block& block) const;
 
  private:
-  struct Boundary {
-    std::string neighbour = {};         ///< "block 2"; "": it isn't on a GPU
+  struct Peer {
+    std::string name = {};              ///< "block 2"; "": it isn't on a GPU
     bool may_ask = false;               ///< whether it asks too
     std::optional<DeviceId> peer = {};  ///< tensors go there by CUDA IPC
     BufferSource slots = nullptr;
@@ -72,27 +63,26 @@ class GpuLinks {
     std::shared_ptr<DeviceTraffic> traffic = std::make_shared<DeviceTraffic>();
   };
 
-  Boundary boundary_to(const Experiment& experiment, int neighbour) const;
-  IpcHello hello() const;
+  Peer peer_at(int seat) const;
+  bool is_replica(int seat) const;
+  IpcHello hello(const Peer& peer) const;
   void offer_memory(IpcHello& mine) const;
-  void agree(const Link& link, const std::string& over,
-             Boundary& boundary) const;
-  static void ask_for_slots(std::size_t sent, std::size_t taken,
-                            Boundary& boundary, SharedMemoryOptions& options);
-  void pin(const Link& link, Boundary& boundary) const;
-  void say(const Boundary& boundary, const std::string& why) const;
-  Link around(Link link, const Boundary& boundary) const;
+  void agree(const Link& link, const std::string& over, Peer& peer) const;
+  static void ask_for_slots(std::size_t sent, std::size_t taken, Peer& peer,
+                            SharedMemoryOptions& options);
+  void pin(const Link& link, Peer& peer) const;
+  void say(const Peer& peer, const std::string& why) const;
 
+  const Experiment& experiment_;
   const int seat_;
   const std::string name_;  // "block 1"
   const c10::Device where_;
-  bool wants_ipc_;                     // the config does
-  std::shared_ptr<IpcDevice> device_;  // where some boundary may go by IPC
+  const bool wants_ipc_;               // the config does
+  std::shared_ptr<IpcDevice> device_;  // where some link may go by IPC
   std::size_t slots_ = 0;              // of each link
   Deadline patience_ = {};             // of the links
   BufferSource buffers_ = nullptr;     // theirs
-  Boundary below_;
-  Boundary above_;
+  std::map<int, Peer> peers_;          // by seat
 };
 
 }  // namespace sluice

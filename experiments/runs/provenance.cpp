@@ -17,7 +17,9 @@
 #include "experiments/config/files/json.h"
 #include "experiments/config/files/json_file.h"
 #include "experiments/config/pinned_files.h"
+#include "experiments/runs/data_identity.h"
 #include "experiments/runs/limited_command.h"
+#include "experiments/runs/maker.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "sluice_commit.h"
@@ -97,17 +99,21 @@ void check_part(const Json& json, const std::string& path) {
   if (!json.is_object())
     throw UserError("{}: holds {}, expected an object; do the run anew", path,
                     json.type_name());
-  for (const char* key : {"command", "program", "sluice", "build", "libtorch",
-                          "compiler", "host", "engine", "commit", "git"})
+  for (const char* key :
+       {"command", "program", "sluice", "build", "libtorch", "compiler", "host",
+        "engine", "commit", "git", "processor", "instruction_set", "driver"})
     if (json.contains(key))
       check_type(json, key, json[key].is_string(), "a string", path);
-  for (const char* key : {"started", "turn", "seed", "blocks", "cores"})
+  for (const char* key :
+       {"started", "turn", "seed", "blocks", "cores", "threads"})
     if (json.contains(key))
       check_type(json, key, json[key].is_number(), "a number", path);
   if (json.contains("started"))
     check_type(json, "started",
                std::abs(json["started"].get<double>()) < kYear5000,
                "seconds since 1970", path);
+  if (json.contains("data"))
+    check_type(json, "data", json["data"].is_object(), "a table", path);
   if (json.contains("plugins"))
     check_type(json, "plugins", json["plugins"].is_array(), "a list", path);
   if (!json.contains("devices")) return;
@@ -169,10 +175,11 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["compiler"] = __VERSION__;
   run["host"] = host_name();
   run["devices"] = {processor()};
-  run["cores"] = std::thread::hardware_concurrency();
+  run["cores"] = usable_processors();
   run["seed"] = experiment.seed;
   run["blocks"] = experiment.blocks();
   run["engine"] = name_of(experiment.engine);
+  run.update(maker_keys(experiment));
   if (const ConfigNode* plugins = experiment.resolved.find("plugins"))
     run["plugins"] = json_of(*plugins);
   add_pinned_files(experiment, run);
@@ -181,6 +188,7 @@ nlohmann::ordered_json provenance(const std::string& command,
     run["samples"] = {{"train", data.train.size()},
                       {"validation", data.validation.size()},
                       {"test", data.test.size()}};
+    run["data"] = data_identity(experiment);
   }
   add_commit(run);
   return run;

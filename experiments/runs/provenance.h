@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-/// What a run was run with, for run.json: command, versions, build, host, path
-/// and SHA-256 of its plug-ins, and the commit of the folder that it was
+/// What a run was run with, for run.json: command, versions, build, host, who
+/// computes (maker.h), its data (data_identity.h), path and SHA-256 of its
+/// plug-ins, and the commit of the folder that it was
 /// started in. `started`: in seconds since 1970. Where git doesn't say the
 /// commit, or what differs from it, `git` there says why; nothing does so where
 /// there is no repository.

@@ -17,6 +17,7 @@
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/worker_process.h"
 #include "lib/base/error.h"
+#include "lib/base/user_text.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
 #include "transport/links/tcp.h"
@@ -247,8 +248,7 @@ int run_rank(const Rank& rank, const Experiment& experiment,
     // What is sent to all ranks is for rank 0: it lets them finish their turns.
     signals.on_stop([] {});
     const std::string other = other_build(terms_from(terms), mine, rank.number);
-    if (!other.empty())
-      fmt::print(stderr, "sluice: {}: {}\n", other, kBuildsMatter);
+    if (!other.empty()) say("sluice: {}: {}\n", other, kBuildsMatter);
   };
   prepare_process(experiment);
   return work_in_run(experiment, worker, found.secret,

@@ -8,7 +8,9 @@
 
 #include "experiments/config/files/extends.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/data_identity.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/maker.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/by_block.h"
@@ -44,6 +46,7 @@ Experiment recorded_experiment(const std::string& folder) {
         "{}: replica {} was lost at turn {}, and nothing records when the "
         "others found that out",
         folder, lost->replica, lost->turn);
+  check_same_data(folder, experiment);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
   experiment.hashes = false;
@@ -92,6 +95,7 @@ class Replay {
     }
     if (!simulation.finished()) refuse(simulation.stuck());
     check_end();
+    replayed_.makers = likely_cause(folder_, experiment_);
     return std::move(replayed_);
   }
 

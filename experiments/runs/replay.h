@@ -18,6 +18,9 @@ struct Compared {
 /// What a replay has found, in the order in which it happened.
 struct Replayed {
   std::vector<Compared> compared = {};
+  /// What of those who computed the run, and of this process, is not the same
+  /// ("instruction_set AVX2 and AVX512"): it may cause a difference.
+  std::string makers = {};
 
   /// The first difference as "turn 12, block 2: NAME", of another replica than
   /// the first "turn 12, block 2.3: NAME"; empty: the same bits.

@@ -16,6 +16,7 @@ namespace sluice {
 class Restarts {
  public:
   Restarts(const Experiment& experiment, std::string folder);
+  void moved_to(std::string folder) { folder_ = std::move(folder); }
 
   /// Where the run goes on after it had come to `turns`, `seconds` after its
   /// last start. Throws WorkerLost, with what can be done, when it shall not go

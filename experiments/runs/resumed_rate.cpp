@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/lengths.h"
+
 namespace sluice {
 namespace {
 
@@ -19,9 +21,7 @@ const LearningRate& rate_before(const Experiment& before, const Experiment& now,
 
 double rate_in(const Experiment& experiment, const LearningRate& rate,
                std::int64_t turn) {
-  const std::int64_t ahead = experiment.replicas.deals().turns_ahead();
-  return rate.at(turn + ahead, experiment.length.turns + ahead,
-                 experiment.turns_per_epoch);
+  return rate.at(turn, experiment.length.turns, epochs_of(experiment));
 }
 
 bool differ(double a, double b) {

@@ -11,6 +11,7 @@
 #include "experiments/runs/own_terms.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -68,7 +69,7 @@ void RollCall::record_builds(const std::string& folder) {
   for (const auto& [rank, its] : theirs_) {
     const std::string other = other_build(mine_, its, rank);
     if (other.empty()) continue;
-    fmt::print(stderr, "sluice: {}: {}\n", other, kBuildsMatter);
+    say("sluice: {}: {}\n", other, kBuildsMatter);
     builds[name_of(rank)] = json_of(its.build);
   }
   if (builds.size() > 1) add_to_run_file(folder, "builds", std::move(builds));

@@ -18,10 +18,12 @@
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/runs/faults/signal_sink.h"
+#include "experiments/runs/followed_folder.h"
 #include "experiments/runs/machine_peak.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
+#include "experiments/runs/resume_check.h"
 #include "experiments/runs/resumed_rate.h"
 #include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/returned_replicas.h"
@@ -31,6 +33,7 @@
 #include "experiments/runs/trackers.h"
 #include "lib/base/error.h"
 #include "lib/base/temporary_folder.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
 #include "lib/replicas/groups/mpi.h"
@@ -116,7 +119,7 @@ void say_what_changes(const Experiment& experiment, const Resumed& from) {
   for (const std::string& text :
        {describe_cut(experiment, from.checkpoint),
         describe_replicas(experiment, from.checkpoint)})
-    if (!text.empty()) fmt::print("{}\n", text);
+    if (!text.empty()) put("{}\n", text);
 }
 
 /// The checkpoint that the run shall continue from; turn 0 for a new run.
@@ -128,8 +131,10 @@ Resumed starting_point(const Experiment& experiment,
       check_weights(experiment, experiment.initial_weights);
     return {};
   }
-  last_checkpoint(options.folder);  // there is one
+  const Resumed last = last_checkpoint(options.folder);
   check_continuable(experiment, options.folder);
+  const std::vector<std::string> changes =
+      check_resume(experiment, options.folder, last);
   Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
     throw UserError(
@@ -138,7 +143,10 @@ Resumed starting_point(const Experiment& experiment,
   check_resumable(experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
-  if (!options.quiet) say_what_changes(experiment, resumed);
+  if (!options.quiet) {
+    for (const std::string& line : changes) fmt::print("{}\n", line);
+    say_what_changes(experiment, resumed);
+  }
   return resumed;
 }
 
@@ -170,7 +178,7 @@ std::string rate_text(const Experiment& experiment, const std::string& folder,
   const auto change = rate_change_in(experiment, folder, turn);
   if (!change || !change->is_any()) return "";
   std::string text = text_of(*change);
-  fmt::print(stderr, "sluice: {}\n", text);
+  say("sluice: {}\n", text);
   return text;
 }
 
@@ -227,8 +235,7 @@ std::vector<std::shared_ptr<Sink>> sinks_beside_files(
 
 void say_what_never_happened(const SignalSink& faults) {
   for (const Injection& missed : faults.missed())
-    fmt::print(stderr, "sluice: the run ended before this could happen: {}\n",
-               missed.text);
+    say("sluice: the run ended before this could happen: {}\n", missed.text);
 }
 
 /// What follows from samples per second.
@@ -295,7 +302,9 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   // continued.
   StopRequest stop;
   const StopScope scope(signals, [&] { stop.make(); });
+  std::optional<FollowedFolder> followed;  // outlives the lock of a new folder
   RunFolder folder = open_folder(experiment, options, lock, start);
+  followed.emplace(folder.path(), [&] { stop.make(); });
   const std::int64_t first_turn = start.turn;
   const auto sinks = sinks_beside_files(experiment, options, folder.path(),
                                         first_turn, faults);
@@ -311,9 +320,13 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       attempt.run(options.program, to_text(faults->left()), options.rank,
                   options.on_begin);
       say_what_never_happened(*faults);
-      return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
-                       options.rank.has_value(), attempt);
+      RunResult result =
+          result_of(experiment, folder, first_turn, restarts.seconds_lost(),
+                    options.rank.has_value(), attempt);
+      result.folder = followed->path();
+      return result;
     } catch (const WorkerLost& lost) {
+      restarts.moved_to(followed->path());
       const std::int64_t turns = attempt.sink().turns();
       if (stop.is_made()) restarts.give_up(lost, turns);
       start = restarts.after(lost, start, turns, attempt.seconds());

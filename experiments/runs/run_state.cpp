@@ -5,6 +5,7 @@
 
 #include "experiments/config/files/extends.h"
 #include "experiments/config/numbers.h"
+#include "experiments/runs/data_identity.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_reader.h"
@@ -91,8 +92,14 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
     state.kind = checkpoints.empty() ? RunState::Kind::begun
                                      : RunState::Kind::unfinished;
   }
-  if (state.kind != RunState::Kind::begun)
-    state.provenance = read_provenance(folder + "/run.json");
+  if (state.kind == RunState::Kind::begun) return state;
+  state.provenance = read_provenance(folder + "/run.json");
+  state.difference =
+      data_difference(data_in(state.provenance), data_identity(experiment));
+  if (!state.difference.empty()) {
+    state.kind = RunState::Kind::other;
+    state.is_other_data = true;
+  }
   return state;
 }
 

@@ -19,10 +19,11 @@ struct RunState {
     begun,       ///< interrupted before its first checkpoint
     unfinished,  ///< interrupted: it can be continued
     done,
-    other  ///< a run with another config
+    other  ///< a run with another config, or on other data
   };
   Kind kind = Kind::absent;
   std::string difference = {};          ///< other: what differs first
+  bool is_other_data = false;           ///< other: the config is the same
   records::Evaluation evaluation = {};  ///< done: the last one
   /// done, unfinished: run.json, what it was run with.
   nlohmann::ordered_json provenance = nlohmann::ordered_json::object();

@@ -74,10 +74,6 @@ Link take_link(Joined& joined, int peer) {
   return found == joined.peers.end() ? Link() : std::move(found->second);
 }
 
-std::string transport_to(const Joined& joined, int peer) {
-  return joined.transports.at(static_cast<std::uint32_t>(peer));
-}
-
 /// Those of a side where a seat has several, with what the injector does to
 /// them.
 std::map<int, Link> take_links(Joined& joined, const Experiment& experiment,
@@ -107,11 +103,11 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
       injector.damage(static_cast<int>(to), message, frame);
     };
   const int seat = arguments.block;
-  const Capacity below = capacity_of(experiment, seat, Towards::below);
-  const Capacity above = capacity_of(experiment, seat, Towards::above);
-  gpu.ask_for(below, above, options);
+  const std::vector<PeerLink> peers = peers_of(experiment, seat);
+  gpu.ask_for(peers, options);
   Joined joined = join(io, arguments.address, static_cast<std::uint32_t>(seat),
-                       peers_of(experiment, seat), std::move(options));
+                       peers, std::move(options));
+  gpu.agree(joined);
   SeatLinks links;
   links.control = std::move(joined.control);
   links.run = std::move(joined.run);
@@ -119,31 +115,37 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
       neighbours_of(experiment, seat, Towards::below);
   const std::vector<int> upper =
       neighbours_of(experiment, seat, Towards::above);
-  if (lower.size() == 1) {
-    links.below = take_link(joined, lower.front());
-    links.below_over = transport_to(joined, lower.front());
-  }
-  if (upper.size() == 1) {
-    links.above = take_link(joined, upper.front());
-    links.above_over = transport_to(joined, upper.front());
-  }
-  if (plan_of(experiment, seat).exchange.members > 1 &&
-      !experiment.replicas.uses_mpi())
-    for (const int peer : replicas_of(experiment, seat))
-      links.replicas.push_back(take_link(joined, peer));
-  gpu.agree(links);
   if (lower.size() == 1)
     links.below = gpu.departing(injector.with_faults(
-        std::move(links.below), lower.front(), below.down));
+        take_link(joined, lower.front()), lower.front(),
+        capacity_of(experiment, seat, Towards::below).down));
   else
     links.all_below =
         take_links(joined, experiment, seat, Towards::below, injector);
   if (upper.size() == 1)
     links.above = gpu.departing(
-        injector.with_faults(std::move(links.above), upper.front(), above.up));
+        injector.with_faults(take_link(joined, upper.front()), upper.front(),
+                             capacity_of(experiment, seat, Towards::above).up));
   else
     links.all_above =
         take_links(joined, experiment, seat, Towards::above, injector);
+  if (plan_of(experiment, seat).exchange.members > 1 &&
+      !experiment.replicas.uses_mpi())
+    for (const int peer : replicas_of(experiment, seat))
+      links.replicas.push_back(gpu.departing(take_link(joined, peer)));
+  return links;
+}
+
+SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
+                     const Experiment& experiment, int seat) {
+  const auto around = [&](Link& link, const std::vector<int>& peers) {
+    if (peers.size() == 1) link = gpu.around(std::move(link), peers.front());
+  };
+  around(links.below, neighbours_of(experiment, seat, Towards::below));
+  around(links.above, neighbours_of(experiment, seat, Towards::above));
+  const std::vector<int> replicas = replicas_of(experiment, seat);
+  for (std::size_t r = 0; r < links.replicas.size(); ++r)
+    links.replicas[r] = gpu.around(std::move(links.replicas[r]), replicas[r]);
   return links;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "experiments/config/experiment.h"
@@ -14,10 +15,13 @@
 
 namespace sluice {
 
-/// A worker's links, those to the other replicas of its block included; of
-/// itself an empty one.
-struct SeatLinks : ChainLinks {
-  std::vector<Link> replicas = {};  ///< index r-1
+/// A worker's links; those that its block doesn't have are empty.
+struct SeatLinks {
+  Link control;
+  Link below;
+  Link above;
+  std::string run = {};             ///< what the launcher said of its run
+  std::vector<Link> replicas = {};  ///< index r-1; its own is empty
   /// With several neighbours on a side, by seat: not yet one link.
   std::map<int, Link> all_below = {};
   std::map<int, Link> all_above = {};
@@ -28,6 +32,10 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
                       const WorkerArguments& arguments,
                       RendezvousOptions options, FaultInjector& injector,
                       GpuLinks& gpu);
+
+/// The same links, for tensors on the GPU of the seat, if it has one.
+SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
+                     const Experiment& experiment, int seat);
 
 /// The same links; waits show in the heartbeat, of which the launcher is told
 /// every `period`.

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/config/lengths.h"
 #include "experiments/runs/assembly.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
@@ -70,7 +71,12 @@ void StatusFile::write(const Record& record) {
     remember(*status);
   else
     next_->write(record);
-  if (seconds_since(saved_) >= kPeriod) save("running");
+  if (seconds_since(saved_) < kPeriod) return;
+  try {
+    save("running");
+  } catch (const UserError&) {
+    // The next one may be written; the run goes on without.
+  }
 }
 
 void StatusFile::remember(const records::Status& status) {
@@ -93,13 +99,17 @@ void StatusFile::finish(const std::string& state) {
 
 void StatusFile::save(const std::string& state) {
   saved_ = std::chrono::steady_clock::now();
+  const Epochs epochs = epochs_of(experiment_);
+  const Deals& deals = epochs.deals;
   Json json = {{"name", experiment_.name},
                {"method", method_of(experiment_)},
                {"engine", name_of(experiment_.engine)},
                {"state", state},
                {"written", seconds_since_1970()},
-               {"turns_per_epoch", experiment_.turns_per_epoch},
-               {"turns_ahead", experiment_.replicas.deals().turns_ahead()},
+               {"turns_per_epoch", static_cast<double>(epochs.batches) /
+                                       static_cast<double>(deals.replicas)},
+               {"turns_ahead", deals.turns_by(deals.since_turn) -
+                                   static_cast<double>(deals.since_turn)},
                {"samples_per_turn", samples_per_turn(experiment_)}};
   // Nobody knows how long a loop of a program's own is.
   if (experiment_.length.turns < std::numeric_limits<std::int64_t>::max())

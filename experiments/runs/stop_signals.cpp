@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -17,19 +17,10 @@ constexpr std::string_view kNotice =
     "Stopping, with a checkpoint, after the turns that have been granted. Once "
     "more: at once, without.";
 
-sigset_t stopping_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
-}
-
 }  // namespace
 
 StopSignals::StopSignals(Second second) : second_(second) {
-  const sigset_t set = stopping_signals();
-  pthread_sigmask(SIG_BLOCK, &set, &before_);
+  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   thread_ = std::jthread([this](const std::stop_token& over) { watch(over); });
 }
 
@@ -45,24 +36,26 @@ void StopSignals::on_stop(std::function<void()> stop, std::string notice) {
   notice_ = std::move(notice);
 }
 
-void StopSignals::stop_or_exit() {
+void StopSignals::stop_or_exit(int signal) {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   const bool is_stopped = stopped_ != std::chrono::steady_clock::time_point();
-  if (is_stopped && (second_ == Second::ignored || now - stopped_ < kTogether))
-    return;
-  if (!stop_) std::_Exit(kInterruptedStatus);
+  const bool is_again = !is_urgent(signal) || now - stopped_ < kTogether;
+  if (is_stopped && (second_ == Second::ignored || is_again)) return;
+  const bool is_first_urgent = is_stopped && !was_urgent_;
+  if (!is_first_urgent && !stop_) std::_Exit(kInterruptedStatus);
+  was_urgent_ = is_urgent(signal);
   stopped_ = now;
-  fmt::print(stderr, "\n{}\n", notice_.empty() ? kNotice : notice_);
-  stop_();
+  say("\n{}\n", notice_.empty() ? kNotice : notice_);
+  if (stop_) stop_();
   stop_ = nullptr;
 }
 
 void StopSignals::watch(const std::stop_token& over) {
-  const sigset_t set = stopping_signals();
   while (!over.stop_requested()) {
     const timespec period{.tv_sec = 0, .tv_nsec = 100'000'000};
-    if (sigtimedwait(&set, nullptr, &period) > 0) stop_or_exit();
+    const int signal = sigtimedwait(&signals_, nullptr, &period);
+    if (signal > 0) stop_or_exit(signal);
   }
 }
 

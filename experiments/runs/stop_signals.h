@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/stopping_signals.h"
 
 namespace sluice {
 
@@ -21,10 +22,10 @@ class Interrupted final : public Error {
   using Error::Error;
 };
 
-/// While it lives, SIGINT and SIGTERM call what on_stop() was given, from a
-/// thread of its own; a second signal a second later or more (unless those are
-/// `ignored`), or one when nothing was given, ends the process at once. Make it
-/// before other threads
+/// While it lives, stopping_signals() call what on_stop() was given, from a
+/// thread of its own. A signal when nothing was given ends the process at once;
+/// so does a second SIGINT or SIGTERM a second later or more, unless those are
+/// `ignored`. SIGPIPE means nothing. Make it before other threads
 /// are there: they inherit its mask, and one without it would let the signal
 /// end the process.
 class StopSignals {
@@ -46,14 +47,17 @@ class StopSignals {
 
  private:
   void watch(const std::stop_token& over);
-  void stop_or_exit();
+  void stop_or_exit(int signal);
 
   const Second second_;
+  const sigset_t signals_ = stopping_signals();
+  const PipeErrors pipes_;
   sigset_t before_ = {};
   std::mutex mutex_;  // guards what follows
   std::function<void()> stop_;
   std::string notice_;
   std::chrono::steady_clock::time_point stopped_;  // when it first was
+  bool was_urgent_ = false;
   std::jthread thread_;
 };
 

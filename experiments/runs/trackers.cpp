@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "experiments/runs/child_run.h"
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -159,11 +160,10 @@ class Trackers::Process {
 
   void warn(const std::string& text) const {
     if (is_silent_) return;
-    fmt::print(stderr,
-               "sluice: logger {}: {}; to tell it of this run later: python3 "
-               "-m sluice.track {} {} (pip install ./python; SLUICE_PYTHON "
-               "names another Python)\n",
-               name_, text, name_, folder_);
+    say("sluice: logger {}: {}; to tell it of this run later: python3 "
+        "-m sluice.track {} {} (pip install ./python; SLUICE_PYTHON "
+        "names another Python)\n",
+        name_, text, name_, folder_);
   }
 
   const std::string name_;

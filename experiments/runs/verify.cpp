@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "experiments/runs/hashes.h"
+#include "experiments/runs/maker.h"
 #include "experiments/runs/replay.h"
 #include "experiments/runs/run.h"
 #include "lib/base/error.h"
@@ -46,7 +47,8 @@ class Verification {
     verified_ = {.is_free = runs_free(experiment.plans.front()),
                  .blocks = experiment.blocks(),
                  .turns = std::min({options_.turns, experiment.turns_per_epoch,
-                                    experiment.length.turns})};
+                                    experiment.length.turns}),
+                 .maker = text_of(maker_here(experiment))};
     check_options(options_, verified_.is_free);
   }
 

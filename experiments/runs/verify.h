@@ -34,6 +34,7 @@ struct Verified {
   bool is_free = false;  ///< compared with replays
   int blocks = 0;
   std::int64_t turns = 0;
+  std::string maker = {};  ///< who computed all of them: text_of(Maker)
   std::vector<VerifiedEngine> engines = {};
 
   bool is_same() const;

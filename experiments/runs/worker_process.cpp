@@ -17,6 +17,7 @@
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
+#include "experiments/runs/ranks/cut_off.h"
 #include "experiments/runs/replica_ways.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/seat_links.h"
@@ -24,6 +25,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/own_image.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
@@ -79,12 +81,10 @@ class ProcessSink final : public Sink {
 /// One line each: the user may want to know of a bad network.
 void say_reconnected(const SeatNames& names, int seat, std::uint32_t to,
                      std::chrono::milliseconds without) {
-  fmt::print(stderr,
-             "sluice: {}: the connection to {} broke and was made anew after "
-             "{:.1f} s\n",
-             names.of(seat),
-             to == 0 ? "the launcher" : names.of(static_cast<int>(to)),
-             std::chrono::duration<double>(without).count());
+  say("sluice: {}: the connection to {} broke and was made anew after "
+      "{:.1f} s\n",
+      names.of(seat), to == 0 ? "the launcher" : names.of(static_cast<int>(to)),
+      std::chrono::duration<double>(without).count());
 }
 
 /// All blocks of the executor, each in a thread.
@@ -108,8 +108,8 @@ int work_beside_each_other(const Experiment& experiment,
         } catch (const std::exception& error) {
           order->fail();
           worst = 1;
-          fmt::print(stderr, "sluice: {}: {}\n",
-                     experiment.seat_names().of(block), text_of(error));
+          say("sluice: {}: {}\n", experiment.seat_names().of(block),
+              text_of(error));
         }
       });
   }
@@ -124,7 +124,9 @@ int run_worker_process(
     Batches batches) {
   die_with_parent(arguments.parent);
   show_own_name();
-  leave_signals_to_launcher();
+  leave_signals_to_launcher(batches == Batches::of_data
+                                ? TimeLimit::stops_launcher
+                                : TimeLimit::nothing);
   const Secret secret = secret_from_launcher();
   const Experiment experiment =
       read(read_toml_file(config_of_run(arguments.folder)));
@@ -186,8 +188,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   SeatLinks joined = with_waits_shown(
       join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
       experiment, block, heartbeat_period(options.deadline));
-  std::vector<Link> replicas = std::move(joined.replicas);
-  ChainLinks links = gpu.around(std::move(joined));
+  SeatLinks links = around_gpu(std::move(joined), gpu, experiment, block);
   if (rank.joined) rank.joined(links.run);
   injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
@@ -200,7 +201,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         replica_ways(experiment, block, std::move(replicas), heartbeat,
+         replica_ways(experiment, block, std::move(links.replicas), heartbeat,
                       session, memory, device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
@@ -221,8 +222,9 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     // run_worker() has told the launcher, which prints it; but the launcher of
     // a rank may be what was lost, and its terminal another one.
     if (arguments.parent == 0)
-      fmt::print(stderr, "sluice: rank {} ({}) ends: {}\n", block - 1,
-                 experiment.seat_names().of(block), text_of(error));
+      say("sluice: rank {} ({}) ends: {}\n", block - 1,
+          experiment.seat_names().of(block),
+          reason_of_end(error, *links.control.receiver));
     return 1;
   }
   return 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
@@ -244,11 +246,13 @@ std::vector<std::string> keys_of(const Sweep& sweep) {
 ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
                      std::int64_t seed) {
   ConfigNode config = shared;
-  for (auto [key, value] : cell.values) {
-    value.raise(kCellLayer - value.layer());
-    if (value.origin.file.empty()) value.origin.file = "sweep";
-    config.set_path(key, std::move(value));
-  }
+  for (const bool is_of_one : {false, true})  // within a layer these win
+    for (auto [key, value] : cell.values) {
+      if (is_of_one_block(key) != is_of_one) continue;
+      value.raise(kCellLayer - value.layer());
+      if (value.origin.file.empty()) value.origin.file = "sweep";
+      set_for_all(config, key, std::move(value));
+    }
   config.set("seed", {.value = seed});
   return config;
 }

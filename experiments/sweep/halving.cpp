@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/config/lengths.h"
 #include "experiments/runs/run_state.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
@@ -35,14 +36,16 @@ std::int64_t turn_of_rung(const Experiment& experiment, double epochs) {
         "sweep.halving: what lies in buffers, or waits to be sent or dropped, "
         "is in no checkpoint, so that a run can't be continued after a rung: "
         "leave buffer and slow_consumer out");
-  const std::int64_t every = experiment.length.evaluate_every;
-  if (every < 1)
+  const Rhythm& evaluations = experiment.length.evaluate_every;
+  if (evaluations.every < 1)
     throw UserError(
         "sweep.halving: compares evaluations; set evaluate_every above 0");
-  const auto turn = static_cast<std::int64_t>(
-      std::ceil(epochs * static_cast<double>(experiment.turns_per_epoch)));
-  const std::int64_t evaluated = (turn + every - 1) / every * every;
-  return evaluated < experiment.length.turns ? evaluated : 0;
+  const Epochs all = epochs_of(experiment);
+  const std::int64_t turn = all.deals.turn_with(static_cast<std::int64_t>(
+      std::ceil(epochs * static_cast<double>(all.batches))));
+  const std::int64_t end = experiment.length.turns;
+  const std::int64_t evaluated = evaluations.next_after(turn - 1, end);
+  return evaluated < end ? evaluated : 0;
 }
 
 bool has_reached(const SweepRun& run, std::int64_t turn) {

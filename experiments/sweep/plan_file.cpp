@@ -1,8 +1,10 @@
 #include "experiments/sweep/plan_file.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +20,9 @@ namespace sluice::sweep {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Each has an entry in memory and a folder.
+constexpr std::size_t kMostRuns = 100'000;
 
 Json values_of(const Cell& cell) {
   Json values = Json::object();
@@ -140,7 +145,13 @@ class Placement {
 
 SweepPlan plan_of(const Sweep& sweep) {
   SweepPlan plan{.name = sweep.name, .axes = keys_of(sweep)};
-  for (Cell& cell : cells_of(sweep))
+  std::vector<Cell> cells = cells_of(sweep);
+  if (cells.size() * sweep.seeds.size() > kMostRuns)
+    throw UserError(
+        "sweep: {} cells with {} seeds are more than {} runs; give fewer "
+        "values or seeds",
+        cells.size(), sweep.seeds.size(), kMostRuns);
+  for (Cell& cell : cells)
     plan.cells.push_back(numbered(
         {.cell = std::move(cell), .seeds = sweep.seeds}, plan.cells.size()));
   return plan;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/run_name.h"
@@ -143,7 +144,7 @@ std::string name_of(const Sweep& sweep, const std::string& path) {
 }  // namespace
 
 Sweep read_sweep(const std::string& path, const SweepWords& words) {
-  ConfigNode config = read_config_file(path);
+  ConfigNode config = read_config_to_run(path);
   std::vector<Axis> axes = take_settings(words, config);
   SweepTable written = sweep_table_in(config);
   Sweep sweep = std::move(written.sweep);

@@ -10,6 +10,7 @@
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/file.h"
+#include "lib/base/user_text.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice::sweep {
@@ -91,9 +92,8 @@ void print_line(const SweepRun& run, const std::string& text,
   const auto given_up = std::count_if(
       all.begin(), all.end(),
       [](const auto& r) { return !r.failure.empty() || r.is_pruned; });
-  fmt::print("[{}/{}] {}: {}; {} left\n", done, all.size(), runs.name_of(run),
-             text, std::ssize(all) - done - given_up);
-  std::fflush(stdout);
+  sluice::put("[{}/{}] {}: {}; {} left\n", done, all.size(), runs.name_of(run),
+              text, std::ssize(all) - done - given_up);
 }
 
 }  // namespace sluice::sweep

@@ -13,6 +13,7 @@
 
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/local_launcher.h"
+#include "experiments/sweep/mixed_runs.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/slurm.h"
 #include "experiments/sweep/slurm_launcher.h"
@@ -20,6 +21,7 @@
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/user_text.h"
 
 namespace sluice::sweep {
 namespace {
@@ -28,7 +30,12 @@ namespace fs = std::filesystem;
 
 void refuse_others(const SweepRuns& runs) {
   for (const SweepRun& run : runs.all())
-    if (run.state.kind == RunState::Kind::other)
+    if (run.state.is_other_data)
+      throw UserError(
+          "{} holds a run that was done on other data than are there now ({}); "
+          "bring those back, give another --dir, or --again to do it anew",
+          run.folder, run.state.difference);
+    else if (run.state.kind == RunState::Kind::other)
       throw UserError(
           "{} holds a run with another config ({}); give another --dir, or "
           "--again to do it anew",
@@ -100,11 +107,10 @@ void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
       file << fmt::format("stopped by halving after epoch {}\n", rung);
     });
   }
-  fmt::print("After epoch {} {} of {} cells go on, by the {}\n", rung,
-             best.size(), cells.size(), chooser_text(runs, halving));
+  sluice::put("After epoch {} {} of {} cells go on, by the {}\n", rung,
+              best.size(), cells.size(), chooser_text(runs, halving));
   for (const std::size_t cell : best)
-    fmt::print("  {}\n", runs.plan().cells[cell].cell.label);
-  std::fflush(stdout);
+    sluice::put("  {}\n", runs.plan().cells[cell].cell.label);
 }
 
 /// The cells that are left after the last rung; none when the sweep was stopped
@@ -152,12 +158,12 @@ SweepResult result_of(const SweepRuns& runs) {
 
 void print_end(const SweepRuns& runs, const std::string& folder) {
   const SweepResult result = result_of(runs);
-  fmt::print("\n{}\n{} of {} runs done", results_text(runs), result.done,
-             result.runs);
-  if (result.failed > 0) fmt::print(", {} failed", result.failed);
-  if (result.pruned > 0) fmt::print(", {} stopped by halving", result.pruned);
-  fmt::print(", in {}\n", folder);
-  if (!result.is_over()) fmt::print("The same command goes on.\n");
+  sluice::put("\n{}{}\n{} of {} runs done", results_text(runs),
+              notes_on_mixed(runs), result.done, result.runs);
+  if (result.failed > 0) sluice::put(", {} failed", result.failed);
+  if (result.pruned > 0) sluice::put(", {} stopped by halving", result.pruned);
+  sluice::put(", in {}\n", folder);
+  if (!result.is_over()) sluice::put("The same command goes on.\n");
 }
 
 }  // namespace
@@ -182,9 +188,8 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                  options.reader(), options.slurm.has_value(),
                  DoneRows(options.done_rows));
   if (!options.again) refuse_others(runs);
-  fmt::print("{}", plan_text(runs, options, folder));
-  if (options.dry_run) fmt::print("{}", cells_text(runs));
-  std::fflush(stdout);
+  sluice::put("{}", plan_text(runs, options, folder));
+  if (options.dry_run) sluice::put("{}", cells_text(runs));
   if (options.dry_run) return result_of(runs);
   const bool is_new = !place.is_open();
   place.make_if_missing();
@@ -205,7 +210,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   result.is_submitted =
       options.slurm && !options.slurm->wait && !result.is_over();
   if (result.is_submitted)
-    fmt::print("The same command without --no-wait waits for them.\n");
+    sluice::put("The same command without --no-wait waits for them.\n");
   else
     print_end(runs, folder);
   return result;

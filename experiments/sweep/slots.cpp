@@ -19,6 +19,8 @@
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/run_process.h"
 #include "lib/base/error.h"
+#include "lib/base/processors.h"
+#include "lib/base/stopping_signals.h"
 #include "lib/tensors/device.h"
 
 namespace sluice::sweep {
@@ -90,8 +92,9 @@ std::string end_in_words(const ChildEnd& end) {
 
 /// Whether the run ended as a signal asks, from whatever sender.
 bool was_stopped(const ChildEnd& end) {
+  const sigset_t asks = stopping_signals();
   return end.status == kStopped || end.status == kEndedAtOnce ||
-         end.signal == SIGTERM || end.signal == SIGINT;
+         (end.signal > 0 && sigismember(&asks, end.signal) == 1);
 }
 
 }  // namespace
@@ -181,8 +184,13 @@ void Slots::start(Slot& slot, const RunJob& job) {
 
 std::int64_t Slots::threads_for(const Slot& slot,
                                 const Experiment& experiment) const {
+  // A quota names no cores: slots share it.
+  const std::int64_t share =
+      usable_processors() / static_cast<std::int64_t>(slots_.size());
   const auto cores =
-      options_.cores > 0 ? options_.cores : std::ssize(slot.share.cores);
+      options_.cores > 0
+          ? options_.cores
+          : std::min<std::int64_t>(std::ssize(slot.share.cores), share);
   return std::max<std::int64_t>(1, cores / experiment.blocks());
 }
 

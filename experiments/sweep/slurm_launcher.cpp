@@ -23,6 +23,7 @@
 #include "experiments/sweep/slurm.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/user_text.h"
 
 namespace sluice::sweep {
 namespace {
@@ -98,9 +99,8 @@ void SlurmLauncher::run(const std::vector<std::size_t>& cells, double rung) {
   for (const RunJob& job : jobs)
     if (!there.contains(job.run->folder)) missing.push_back(job);
   if (missing.size() < jobs.size()) {
-    fmt::print("{} of the runs are in Slurm's queue already\n",
-               jobs.size() - missing.size());
-    std::fflush(stdout);
+    sluice::put("{} of the runs are in Slurm's queue already\n",
+                jobs.size() - missing.size());
   }
   submit_all(missing, rung);
   if (options_.slurm->wait) wait_for(jobs);
@@ -138,10 +138,9 @@ std::string SlurmLauncher::submit_array(const std::vector<RunJob>& jobs,
     fs::remove_all(array.folder(), ignored);
     throw;
   }
-  fmt::print("Submitted job {} of Slurm with {} task{}; logs: {}\n",
-             array.job(), jobs.size(), jobs.size() == 1 ? "" : "s",
-             array.log_of("N"));
-  std::fflush(stdout);
+  sluice::put("Submitted job {} of Slurm with {} task{}; logs: {}\n",
+              array.job(), jobs.size(), jobs.size() == 1 ? "" : "s",
+              array.log_of("N"));
   return array.job();
 }
 

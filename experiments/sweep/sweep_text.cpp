@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/sweep/mixed_runs.h"
 #include "lib/metrics/accuracy_text.h"
 
 namespace sluice::sweep {
@@ -57,7 +58,7 @@ std::string state_text(const SweepRun& run) {
     case Kind::begun:
       return "to begin anew";
     case Kind::other:
-      return "another config";
+      return run.state.is_other_data ? "other data" : "another config";
     case Kind::absent:
       break;
   }
@@ -175,8 +176,12 @@ std::string figures_text(const records::Evaluation& evaluation) {
 
 std::string results_text(const SweepRuns& runs) {
   std::size_t width = 4;
-  for (const PlannedCell& cell : runs.plan().cells)
-    width = std::max(width, cell.cell.label.size());
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < runs.plan().cells.size(); ++i) {
+    labels.push_back(runs.plan().cells[i].cell.label +
+                     (mixed_in(runs, i).empty() ? "" : " *"));
+    width = std::max(width, labels.back().size());
+  }
   std::string text = fmt::format("{:<{}}  {:>3}  {:>14}  {:>17}\n", "cell",
                                  width, "n", "accuracy %", "loss");
   for (std::size_t i = 0; i < runs.plan().cells.size(); ++i) {
@@ -189,11 +194,10 @@ std::string results_text(const SweepRuns& runs) {
       if (!std::isnan(run.state.evaluation.accuracy))
         accuracies.push_back(run.state.evaluation.accuracy);
     }
-    text +=
-        fmt::format("{:<{}}  {:>3}  {:>14}  {:>17}\n",
-                    runs.plan().cells[i].cell.label, width, losses.size(),
-                    accuracies.empty() ? "-" : mean_text(accuracies, 100, 2),
-                    losses.empty() ? "-" : mean_text(losses, 1, 4));
+    text += fmt::format(
+        "{:<{}}  {:>3}  {:>14}  {:>17}\n", labels[i], width, losses.size(),
+        accuracies.empty() ? "-" : mean_text(accuracies, 100, 2),
+        losses.empty() ? "-" : mean_text(losses, 1, 4));
   }
   return text;
 }

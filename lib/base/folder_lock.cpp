@@ -14,6 +14,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {
@@ -62,7 +63,7 @@ std::optional<LockHolder> holder_in(int descriptor) {
 }
 
 void warn(const std::string& text) {
-  fmt::print(stderr, "sluice: {}\n", text);
+  say("sluice: {}\n", text);
 }
 
 }  // namespace

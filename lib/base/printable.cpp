@@ -62,11 +62,27 @@ std::string escaped(std::uint32_t code) {
                      : fmt::format("\\u{:04x}", code);
 }
 
+/// Digits that `text` begins with, where they are more than a reader takes in;
+/// else none.
+std::string_view many_digits(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  const std::size_t end = text.find_first_not_of("0123456789");
+  const std::string_view digits = text.substr(0, end);
+  return digits.size() > kMost ? digits : std::string_view();
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
+  constexpr std::size_t kShownDigits = 20;
   std::string result;
   while (!text.empty()) {
+    if (const std::string_view digits = many_digits(text); !digits.empty()) {
+      result += fmt::format("{}... ({} digits)", digits.substr(0, kShownDigits),
+                            digits.size());
+      text.remove_prefix(digits.size());
+      continue;
+    }
     const Character next = first_of(text);
     if (next.bytes == 0)
       result += fmt::format("\\x{:02x}", byte_at(text, 0));

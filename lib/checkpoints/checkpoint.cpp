@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -97,6 +99,24 @@ void write_into(const std::string& folder, int block, std::string_view suffix,
                     tensors);
 }
 
+/// A run's folder that is moved is not made anew in its old place; a link to
+/// where it is comes a moment later.
+void check_run_is_there(const std::string& checkpoints) {
+  constexpr int kTries = 200;
+  const fs::path path(checkpoints);
+  const fs::path run = path.parent_path();
+  if (path.filename() != "checkpoints" || run.empty()) return;
+  std::error_code error;
+  for (int tries = 0; !fs::exists(run, error); ++tries) {
+    if (tries == kTries)
+      throw UserError(
+          "{}: isn't there any more, so that no checkpoint can be saved: it "
+          "was moved or removed while the run works there",
+          run.string());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 bool is_weights(const std::string& file) {
   return file.ends_with(kSuffix) && !file.ends_with(kStateSuffix);
 }
@@ -110,6 +130,7 @@ bool is_state(const std::string& file) {
 void save_block(const std::string& checkpoints, std::int64_t turn,
                 const BlockReplica& whose, const NamedTensors& weights,
                 const NamedTensors& state) {
+  check_run_is_there(checkpoints);
   std::string folder = partial_folder(checkpoints, turn);
   if (whose.replica > 1) folder = replica_folder(folder, whose.replica);
   write_into(folder, whose.block, kSuffix, weights);

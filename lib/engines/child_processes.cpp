@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <thread>
 
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include "lib/base/awake_clock.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/stopping_signals.h"
 
 namespace sluice {
 namespace {
@@ -49,15 +51,6 @@ class FilledPipe {
 
 /// The exit status of a program that the user has misused (main.cpp's).
 constexpr int kMisused = 2;
-
-/// What stops a run.
-sigset_t stopping_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
-}
 
 /// As exec() takes them: those texts, then the others, and an end.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts,
@@ -197,6 +190,18 @@ WorkerLost ChildProcesses::missing(int block, const std::string& why) {
   return {block, text};
 }
 
+std::string ChildProcesses::how_ended(int block) {
+  const std::lock_guard lock(mutex_);
+  for (Child& child : children_) {
+    if (child.block != block) continue;
+    reap(child, WNOHANG);
+    if (!child.running && !child.unseen && WIFSIGNALED(child.status) &&
+        !child.killed)
+      return loss_of(child).what();
+  }
+  return "";
+}
+
 void ChildProcesses::kill(Child& child) {
   reap(child, WNOHANG);
   if (!child.running) return;
@@ -248,10 +253,14 @@ std::optional<WorkerLost> ChildProcesses::wait(
   return std::nullopt;
 }
 
-void leave_signals_to_launcher() {
+void leave_signals_to_launcher(TimeLimit limit) {
   const sigset_t set = stopping_signals();
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
+  for (const int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPIPE})
+    std::signal(signal, SIG_IGN);
+  // A limit of seconds holds for each process.
+  if (limit == TimeLimit::stops_launcher)
+    std::signal(SIGXCPU, [](int) { ::kill(::getppid(), SIGXCPU); });
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 

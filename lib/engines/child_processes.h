@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,7 +45,7 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts the worker of a block. SIGINT and SIGTERM are blocked in it until
+  /// Starts the worker of a block. stopping_signals() are blocked in it until
   /// it calls leave_signals_to_launcher(). `input` is all that it reads on its
   /// standard input: no other process sees it, as it would see the arguments.
   /// At most 4096 bytes. Throws UserError when it can't start.
@@ -62,6 +63,9 @@ class ChildProcesses {
   std::string name_of(int block);
   /// That the block's has not joined the others, and why, as far as is known.
   WorkerLost missing(int block, const std::string& why = "");
+  /// Where a signal that was not ours has ended the block's: a text that says
+  /// so. Empty: it runs, or ended otherwise.
+  std::string how_ended(int block);
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
@@ -92,10 +96,13 @@ class ChildProcesses {
   std::vector<Child> children_;
 };
 
-/// For a worker: SIGINT and SIGTERM, which a terminal or `timeout` sends to all
-/// processes of a run, mean nothing to it. The launcher decides, and its end is
-/// the worker's.
-void leave_signals_to_launcher();
+/// What a worker's own limit of processor time means.
+enum class TimeLimit : std::uint8_t { nothing, stops_launcher };
+
+/// For a worker: stopping_signals(), which a terminal, `timeout` or a scheduler
+/// sends to all processes of a run, mean nothing to it. The launcher decides,
+/// and its end is the worker's.
+void leave_signals_to_launcher(TimeLimit limit = TimeLimit::nothing);
 
 /// For a worker, as its first act: the kernel kills it when its parent ends.
 /// Does nothing when `parent` is no longer the parent: then it exits at once.

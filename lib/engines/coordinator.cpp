@@ -7,20 +7,6 @@
 #include "lib/base/error.h"
 
 namespace sluice {
-namespace {
-
-/// The first multiple of `every` after `turn`, or `end` when there is none.
-std::int64_t next_multiple(std::int64_t turn, std::int64_t every,
-                           std::int64_t end) {
-  if (every <= 0) return end;
-  return std::min(end, (turn / every + 1) * every);
-}
-
-bool is_multiple(std::int64_t turn, std::int64_t every) {
-  return every > 0 && turn % every == 0;
-}
-
-}  // namespace
 
 Coordinator::Coordinator(RunLength length, int blocks,
                          std::shared_ptr<Sink> sink,
@@ -55,8 +41,8 @@ Grant Coordinator::next_turns(const Grant& before) const {
   const bool has_barrier = barrier() != Barrier::none;
   grant.end_turn = std::min(
       {grant.first_turn + (has_barrier ? 1 : length_.grant_turns),
-       next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
-       next_multiple(grant.first_turn, length_.checkpoint_every, length_.turns),
+       length_.evaluate_every.next_after(grant.first_turn, length_.turns),
+       length_.checkpoint_every.next_after(grant.first_turn, length_.turns),
        switch_turn});
   const bool has_turns = grant.end_turn > grant.first_turn;
   if (barrier() == Barrier::play_and_replay && has_turns)
@@ -76,10 +62,10 @@ Grant Coordinator::rest_of(const Grant& play) const {
 /// What follows the turns of a grant.
 void Coordinator::decide_end(Grant& grant) const {
   grant.finish = grant.end_turn >= length_.turns;
-  if (grant.finish || is_multiple(grant.end_turn, length_.evaluate_every))
+  if (grant.finish || length_.evaluate_every.is_at(grant.end_turn))
     grant.evaluation_batches = length_.evaluation_batches;
   grant.checkpoint =
-      grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every) ||
+      grant.finish || length_.checkpoint_every.is_at(grant.end_turn) ||
       (length_.checkpoint_evaluations && grant.evaluation_batches > 0);
 }
 

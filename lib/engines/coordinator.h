@@ -12,6 +12,7 @@
 #include "lib/engines/switch.h"
 #include "lib/metrics/early_stop.h"
 #include "lib/metrics/sink.h"
+#include "lib/schedules/epochs.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
@@ -24,8 +25,8 @@ struct RunLength {
   /// Where it is interrupted, as by request_stop(): the end of a grant, such as
   /// a turn that it evaluates after; 0: nowhere.
   std::int64_t pause_turn = 0;
-  std::int64_t evaluate_every = 0;    ///< turns; 0: at the end only
-  std::int64_t checkpoint_every = 0;  ///< turns; 0: at the end only
+  Rhythm evaluate_every = {};    ///< never: at the end only
+  Rhythm checkpoint_every = {};  ///< never: at the end only
   std::int64_t evaluation_batches = 0;
   bool initial_checkpoint = false;
   bool checkpoint_evaluations = false;  ///< save whatever is evaluated

@@ -1,6 +1,7 @@
 #include "lib/engines/linked_crew.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "lib/base/by_block.h"
@@ -13,6 +14,11 @@ namespace {
 
 /// All that threads do rings the bell; a wait for them needs no end.
 constexpr std::chrono::minutes kUnwatched(1);
+
+/// How long the signs of one loss may come apart: a link that ends, the report
+/// of a neighbour, the end of the process.
+constexpr std::chrono::milliseconds kSignsCome(500);
+constexpr std::chrono::milliseconds kLook(5);
 
 }  // namespace
 
@@ -94,7 +100,8 @@ bool LinkedCrew::take_some() {
     try {
       take(talk);
     } catch (const std::exception& error) {
-      fail(talk, {talk.block, cause_of(error), text_of(error)});
+      fail(talk, {{talk.block, cause_of(error), text_of(error)},
+                  Noticed::at_its_link});
     }
   }
   return any;
@@ -133,7 +140,7 @@ void LinkedCrew::heard(Talk& talk, const Message& message) {
   } else if (message.kind == MessageKind::failure) {
     auto failure = said_in<Failure>(message);
     failure.block = talk.block;
-    fail(talk, std::move(failure));
+    fail(talk, {std::move(failure)});
   }
 }
 
@@ -192,12 +199,14 @@ bool LinkedCrew::waited_for_first(const Failure& failure) const {
          names_.replica_of(stalled->block) == 1;
 }
 
-void LinkedCrew::fail(Talk& talk, Failure failure) {
-  if (failure.cause != Cause::own && can_lose(talk.block) &&
-      !waited_for_first(failure))
-    return lose(names_.replica_of(talk.block), failure);
+void LinkedCrew::fail(Talk& talk, Noted noted) {
+  if (noted.failure.cause != Cause::own && can_lose(talk.block) &&
+      !waited_for_first(noted.failure)) {
+    const int replica = names_.replica_of(talk.block);
+    return lose(replica, cause_of_loss(replica, std::move(noted)));
+  }
   const bool is_first = !is_failing();
-  failures_.push_back(std::move(failure));
+  failures_.push_back(std::move(noted));
   end(talk);
   if (!is_first) return;
   if (supervision_.on_failure) supervision_.on_failure();
@@ -208,19 +217,78 @@ void LinkedCrew::fail(Talk& talk, Failure failure) {
 
 void LinkedCrew::give_up(int block, Failure failure) {
   Talk& talk = by_block(talks_, block);
-  if (talk.link.receiver) fail(talk, std::move(failure));
+  if (talk.link.receiver) fail(talk, {std::move(failure)});
 }
 
 void LinkedCrew::give_up_all(const Failure& failure) {
   for (const Talk& talk : talks_) give_up(talk.block, failure);
 }
 
+std::optional<std::string> LinkedCrew::signal_of(int replica) const {
+  for (const Talk& talk : talks_) {
+    if (names_.replica_of(talk.block) != replica) continue;
+    if (std::string how = supervision_.how_ended(talk.block); !how.empty())
+      return how;
+  }
+  return std::nullopt;
+}
+
+/// What it still says is dropped, as it is when the replica is lost.
+std::optional<std::string> LinkedCrew::broken_link_of(int replica) {
+  for (const Talk& talk : talks_) {
+    if (names_.replica_of(talk.block) != replica || !talk.link.receiver)
+      continue;
+    try {
+      while (talk.link.receiver->ready() && talk.link.receiver->receive()) {
+      }
+    } catch (const PeerGone& error) {
+      return text_of(error);
+    } catch (const LinkError&) {
+    }
+  }
+  return std::nullopt;
+}
+
+/// One text for one loss, whichever sign of it came first: how the process
+/// ended; else that its link did; else what another worker of the replica,
+/// which has found it gone, reports.
+Failure LinkedCrew::cause_of_loss(int replica, Noted noted) {
+  Failure& found = noted.failure;
+  if (found.cause != Cause::peer_gone) return found;
+  const auto end = std::chrono::steady_clock::now() + kSignsCome;
+  bool is_its_link = noted.noticed == Noticed::at_its_link;
+  while (std::chrono::steady_clock::now() < end) {
+    if (supervision_.how_ended) {
+      if (auto how = signal_of(replica)) {
+        found.text = std::move(*how);
+        return found;
+      }
+    } else if (is_its_link) {
+      return found;
+    }
+    if (!is_its_link)
+      if (auto broken = broken_link_of(replica)) {
+        found.text = std::move(*broken);
+        is_its_link = true;
+        continue;
+      }
+    std::this_thread::sleep_for(kLook);
+  }
+  return found;
+}
+
+/// Of workers that went for the same kind of cause, one whose link ended
+/// without a report is the cause: those that report have only found it gone.
 void LinkedCrew::throw_cause() {
+  const auto rank = [](const Noted& noted) {
+    return std::pair(noted.failure.cause, noted.noticed);
+  };
   const Failure& first =
-      *std::min_element(failures_.begin(), failures_.end(),
-                        [](const Failure& left, const Failure& right) {
-                          return left.cause < right.cause;
-                        });
+      std::min_element(failures_.begin(), failures_.end(),
+                       [&](const Noted& left, const Noted& right) {
+                         return rank(left) < rank(right);
+                       })
+          ->failure;
   failed_block_ = first.block;
   throw_failure(first, names_);
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,9 @@ struct Supervision {
   /// when all have joined; then what is called for each of its seats.
   bool survives_loss = false;
   std::function<void(int seat)> on_loss = nullptr;
+  /// How the process of a seat ended, where a signal did it; empty: it runs, or
+  /// said why itself. nullptr: unknown, as that of another host.
+  std::function<std::string(int seat)> how_ended = nullptr;
   /// A worker whose links fail is not lost where one of the first replica has
   /// stalled for so long (ProgressBoard::stalled()): it has waited for that one
   /// in vain.
@@ -86,7 +90,20 @@ class LinkedCrew final : public Crew {
   static void send(Talk& talk, Message message);
   void reached(Talk& talk);
   void end(Talk& talk);
-  void fail(Talk& talk, Failure failure);
+  /// How the crew noticed a failure.
+  enum class Noticed : std::uint8_t {
+    at_its_link,  ///< which ended, or said what can't be
+    otherwise     ///< a worker reported it, or the supervision gave it up
+  };
+  struct Noted {
+    Failure failure = {};
+    Noticed noticed = Noticed::otherwise;
+  };
+
+  void fail(Talk& talk, Noted noted);
+  Failure cause_of_loss(int replica, Noted noted);
+  std::optional<std::string> signal_of(int replica) const;
+  std::optional<std::string> broken_link_of(int replica);
   void lose(int replica, const Failure& failure);
   bool waited_for_first(const Failure& failure) const;
   void pass_over_lost();
@@ -98,7 +115,7 @@ class LinkedCrew final : public Crew {
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
-  std::vector<Failure> failures_;
+  std::vector<Noted> failures_;
   int failed_block_ = 0;
 };
 

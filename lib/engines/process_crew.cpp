@@ -9,6 +9,7 @@
 #include "lib/base/awake_clock.h"
 #include "lib/base/error.h"
 #include "lib/base/peer_missing.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"
@@ -85,7 +86,12 @@ class ProcessCrew final : public Crew {
         .survives_loss = hooks_.survives_loss,
         .on_loss = [this](int seat) { children_.abandon(process_of(seat)); }};
     // Links between processes of our own have no deadline to run into.
-    if (are_ranks) supervision.first_stalls = hooks_.deadline / 2;
+    if (are_ranks)
+      supervision.first_stalls = hooks_.deadline / 2;
+    else
+      supervision.how_ended = [this](int seat) {
+        return children_.how_ended(process_of(seat));
+      };
     std::vector<Link> links = meet(hooks_, children_);
     linked_.emplace(std::move(links), std::move(events), ahead,
                     std::move(supervision), hooks_.names);
@@ -170,8 +176,7 @@ class ProcessCrew final : public Crew {
   /// All is done and written; how a worker ends now changes nothing.
   void leave() {
     if (const auto ended = children_.wait(kGrace))
-      fmt::print(stderr, "sluice: after its work was done, {}\n",
-                 ended->what());
+      say("sluice: after its work was done, {}\n", ended->what());
   }
 
   const ProcessHooks hooks_;  // outlives what it made

@@ -51,15 +51,18 @@ void encode_steps(std::span<const float> values, float threshold,
                   EncodedBytes& out);
 void decode_steps(EncodedReader& in, float threshold, std::span<float> values);
 
-/// Rows of `row` elements: the means of those that are 0 or more and of the
-/// others, then a bit per element, 1 for the others, in words from the lowest
-/// bit on. An empty half has the mean 0. NaN is one of the others.
+/// The number of elements that are 0 (or -0), and where there are any a bit per
+/// element, 1 for these, in words from the lowest bit on: they are read as 0.
+/// Then rows of `row` elements: the means of those above 0 and of the others,
+/// and a bit per element, 1 for the others. An empty half has the mean 0. NaN
+/// is one of the others.
 void encode_halves(std::span<const float> values, std::size_t row,
                    EncodedBytes& out);
 void decode_halves(EncodedReader& in, std::size_t row, std::span<float> values);
 
-/// The same bits for one row; before them the mean of the magnitudes where
-/// `is_scaled`, which is then what they are read as, with their signs; else 1.
+/// The same zeros, and a bit for each of the other elements, 1 for those below
+/// 0; before them the mean of all magnitudes where `is_scaled`, which is then
+/// what the others are read as, with their signs; else 1.
 void encode_signs(std::span<const float> values, bool is_scaled,
                   EncodedBytes& out);
 void decode_signs(EncodedReader& in, bool is_scaled, std::span<float> values);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "lib/base/error.h"
 #include "lib/kernels/compressed.h"
@@ -31,22 +32,55 @@ bool is_negative(float value) {
   return !(value >= 0);
 }
 
+/// Writes which elements are 0: a bit has no sign for them.
+void append_zeros(std::span<const float> values, EncodedBytes& out) {
+  const auto zeros =
+      static_cast<std::size_t>(std::count(values.begin(), values.end(), 0.0F));
+  append_value(static_cast<std::uint32_t>(zeros), out);
+  if (zeros == 0) return;
+  BitWriter bits(out);
+  for (const float value : values) bits.put(value == 0 ? 1 : 0, 1);
+  bits.finish();
+}
+
+/// Reads which of so many elements are 0, one after the other.
+class ZerosReader {
+ public:
+  ZerosReader(EncodedReader& in, std::size_t elements)
+      : zeros_(in.word()), others_(elements - std::min(zeros_, elements)) {
+    if (zeros_ > elements)
+      throw LinkError("a compressed gradient has {} zeros in {} elements",
+                      zeros_, elements);
+    if (zeros_ > 0) bits_.emplace(in, elements, 1);
+  }
+
+  /// Elements that are not 0.
+  std::size_t others() const { return others_; }
+  bool next() {
+    if (!bits_) return false;
+    const bool is_zero = bits_->next() == 1;
+    ++(is_zero ? zeros_read_ : others_read_);
+    if (zeros_read_ > zeros_ || others_read_ > others_)
+      throw LinkError("a compressed gradient marks other than its {} zeros",
+                      zeros_);
+    return is_zero;
+  }
+  /// After the last element.
+  void finish() const {
+    if (bits_) bits_->finish();
+  }
+
+ private:
+  std::size_t zeros_;
+  std::size_t others_;
+  std::size_t zeros_read_ = 0;
+  std::size_t others_read_ = 0;
+  std::optional<BitReader> bits_;
+};
+
 void check_rows(std::size_t elements, std::size_t row) {
   SLUICE_CHECK(elements == 0 || (row > 0 && elements % row == 0),
                "{} elements in rows of {}", elements, row);
-}
-
-void append_signs(std::span<const float> values, EncodedBytes& out) {
-  BitWriter bits(out);
-  for (const float value : values) bits.put(is_negative(value) ? 1 : 0, 1);
-  bits.finish();
-}
-
-void read_signs(EncodedReader& in, float positive, float negative,
-                std::span<float> values) {
-  BitReader bits(in, values.size(), 1);
-  for (float& value : values) value = bits.next() == 1 ? negative : positive;
-  bits.finish();
 }
 
 float norm_of(std::span<const float> values) {
@@ -99,26 +133,36 @@ std::int64_t level_of(float value, double norm, std::uint32_t levels,
 void encode_halves(std::span<const float> values, std::size_t row,
                    EncodedBytes& out) {
   check_rows(values.size(), row);
+  append_zeros(values, out);
   for (; !values.empty(); values = values.subspan(row)) {
     const auto mine = values.first(row);
     Half positive;
     Half negative;
     for (const float value : mine)
-      (is_negative(value) ? negative : positive).add(value);
+      if (value != 0) (is_negative(value) ? negative : positive).add(value);
     append_value(positive.mean(), out);
     append_value(negative.mean(), out);
-    append_signs(mine, out);
+    BitWriter bits(out);
+    for (const float value : mine) bits.put(is_negative(value) ? 1 : 0, 1);
+    bits.finish();
   }
 }
 
 void decode_halves(EncodedReader& in, std::size_t row,
                    std::span<float> values) {
   check_rows(values.size(), row);
+  ZerosReader zeros(in, values.size());
   for (; !values.empty(); values = values.subspan(row)) {
     const float positive = in.number();
     const float negative = in.number();
-    read_signs(in, positive, negative, values.first(row));
+    BitReader bits(in, row, 1);
+    for (float& value : values.first(row)) {
+      value = bits.next() == 1 ? negative : positive;
+      if (zeros.next()) value = 0;
+    }
+    bits.finish();
   }
+  zeros.finish();
 }
 
 void encode_signs(std::span<const float> values, bool is_scaled,
@@ -128,12 +172,21 @@ void encode_signs(std::span<const float> values, bool is_scaled,
     for (const float value : values) magnitudes.add(std::fabs(value));
     append_value(magnitudes.mean(), out);
   }
-  append_signs(values, out);
+  append_zeros(values, out);
+  BitWriter bits(out);
+  for (const float value : values)
+    if (value != 0) bits.put(is_negative(value) ? 1 : 0, 1);
+  bits.finish();
 }
 
 void decode_signs(EncodedReader& in, bool is_scaled, std::span<float> values) {
   const float scale = is_scaled ? in.number() : 1.0F;
-  read_signs(in, scale, -scale, values);
+  ZerosReader zeros(in, values.size());
+  BitReader bits(in, zeros.others(), 1);
+  for (float& value : values)
+    value = zeros.next() ? 0.0F : bits.next() == 1 ? -scale : scale;
+  zeros.finish();
+  bits.finish();
 }
 
 int Levels::width() const {

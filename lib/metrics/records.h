@@ -210,6 +210,10 @@ struct Block {
   // Why, where the neighbour is on a GPU too.
   std::optional<std::string> up_why_host = {};
   std::optional<std::string> down_why_host = {};
+  // Tensors for other replicas of the block, likewise.
+  std::optional<std::int64_t> replicas_by_ipc = {};
+  std::optional<std::int64_t> replicas_through_host = {};
+  std::optional<std::string> replicas_why_host = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
   // Of a replica of those that wait for some of them only: its gradients that
@@ -223,6 +227,7 @@ struct Block {
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
                 down_by_ipc, down_through_host, up_why_host, down_why_host,
+                replicas_by_ipc, replicas_through_host, replicas_why_host,
                 compressed_bytes, late_gradients, turns_left_out,
                 merges_without_it)
 };

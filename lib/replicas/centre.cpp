@@ -50,6 +50,17 @@ void Centre::own(std::unique_ptr<CentreRule> rule,
   names_ = std::move(names);
   quorum_ = quorum;
   if (quorum_.is_there()) gathering_.emplace(quorum_, members());
+  catch_up();
+}
+
+/// Replicas whose processes were faster than that of the owner have come to
+/// rest, or have left, before the rule was there. A gathering that missed them
+/// counts wrongly for ever: it merges without a quorum, or waits for a replica
+/// that waits for it.
+void Centre::catch_up() {
+  if (gathering_)
+    for (const int member : arrived_) gathering_->rest(member);
+  for (const int member : std::exchange(left_early_, {})) depart(member, "");
 }
 
 void Centre::open(const Tensors& weights, std::int64_t clock) {
@@ -233,8 +244,7 @@ void Centre::rest_if_all_are_there() {
   for (const int member : arrived_)
     brought.push_back(by_block(statistics_, member));
   at_rest_ = {.weights = rule_->consensus(),
-              .statistics = sum_in_order(brought),
-              .members = static_cast<int>(brought.size()),
+              .statistics = mean_in_order(brought),
               .state = copies_of_state(live_state())};
   arrived_.clear();
   ++rests_;
@@ -259,6 +269,15 @@ void Centre::await_rest(std::int64_t times) {
 
 void Centre::leave(int member, const std::string& why) {
   const std::lock_guard lock(mutex_);
+  // Whether the others go on without it is known when the rule comes.
+  const bool is_early = rule_ == nullptr && member > 1 && why.empty();
+  if (is_early)
+    left_early_.push_back(member);
+  else
+    depart(member, why);
+}
+
+void Centre::depart(int member, const std::string& why) {
   const bool goes_on = member > 1 && why.empty() && gathering_ &&
                        quorum_.survives_loss(members());
   if (goes_on) return lose(member);

@@ -78,8 +78,7 @@ class CentreRule {
 /// on.
 struct AtRest {
   Tensors weights = {};
-  Tensors statistics = {};  ///< sums of what all have brought
-  int members = 0;          ///< of so many
+  Tensors statistics = {};  ///< means of what all have brought
   NamedTensors state = {};
 };
 
@@ -95,7 +94,8 @@ class Centre {
 
   // Of its owner, replica 1:
 
-  /// Before all else. names: of the parameters. quorum: when it merges what
+  /// Before all else of the owner; other replicas may have come to rest, or
+  /// have left, before. names: of the parameters. quorum: when it merges what
   /// replicas bring; none: it serves each by itself.
   void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names,
            const Quorum& quorum = {});
@@ -144,6 +144,8 @@ class Centre {
   std::int64_t next_place();
   void merge_if_complete();
   void rest_if_all_are_there();
+  void catch_up();
+  void depart(int member, const std::string& why);
   void lose(int member);
   void merge();
   Merged merged_for(int member, bool is_late);
@@ -161,7 +163,8 @@ class Centre {
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
   std::set<int> arrived_;
-  std::set<int> lost_;  // who goes on without them
+  std::set<int> lost_;           // who goes on without them
+  std::vector<int> left_early_;  // before the owner had given its rule
   std::int64_t rests_ = 0;
   AtRest at_rest_;
 

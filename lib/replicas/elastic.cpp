@@ -33,15 +33,15 @@ class Elastic final : public ReplicaPolicy {
   }
 
   /// What pulls the replica, alpha = beta / N.
-  Tensors combine(const Tensors& mine, const Tensors& sum, int members,
+  Tensors combine(const Tensors& mine, const Tensors& mean, int members,
                   double /*rate*/) override {
-    SLUICE_CHECK(sum.size() == centre_.size(), "{} tensors of {} at the centre",
-                 sum.size(), centre_.size());
+    SLUICE_CHECK(mean.size() == centre_.size(),
+                 "{} tensors of {} at the centre", mean.size(), centre_.size());
     Tensors pulls;
-    for (std::size_t i = 0; i < sum.size(); ++i) {
+    for (std::size_t i = 0; i < mean.size(); ++i) {
       at::Tensor& centre = centre_[i].second;
       pulls.push_back((centre - mine[i]) * (beta_ / members));
-      centre.add_((sum[i] / members - centre) * beta_);
+      centre.sub_((centre - mean[i]) * beta_);
     }
     return pulls;
   }
@@ -60,7 +60,7 @@ class Elastic final : public ReplicaPolicy {
     return own;
   }
 
-  Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
     return values_of(centre_);
   }
 

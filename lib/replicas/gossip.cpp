@@ -8,6 +8,7 @@
 // (Daily et al. 2018, arXiv:1803.05880, section 4): one partner each, by
 // dissemination. Stochastic gradient push (Assran et al. 2019,
 // arXiv:1811.10792, algorithm 1).
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,8 +26,11 @@ ReplicaKind gossip(Fields& fields);
 
 namespace {
 
-/// An equal part of each, in new tensors.
+/// An equal part of each, in new tensors. Where these are as many as parts, so
+/// on all graphs but `random`, it is their mean: of equal ones, they.
 Tensors mixed(const Mixture& mixture) {
+  if (std::ssize(mixture.published) == mixture.parts)
+    return mean_in_order(mixture.published);
   Tensors all = sum_in_order(mixture.published);
   for (at::Tensor& each : all) each = each / mixture.parts;
   return all;
@@ -88,8 +92,8 @@ class PushSum final : public ReplicaPolicy {
     return weights;
   }
 
-  /// The sums of now. Those of all replicas are N times the mean, as the
-  /// numbers add up to N.
+  /// The sums of now. Their mean over all replicas is that of the weights, as
+  /// the numbers add up to N.
   Tensors agreed(const Tensors& mine) const override {
     Tensors all;
     const double here = share();

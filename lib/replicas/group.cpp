@@ -26,6 +26,14 @@ at::ScalarType bits_of(at::ScalarType type) {
 
 }  // namespace
 
+Tensors Group::finish_mean() {
+  const at::NoGradGuard no_grad;
+  Tensors means = finish_sum();
+  for (at::Tensor& mean : means)
+    if (mean.defined()) mean = mean / members();
+  return means;
+}
+
 void Group::start_parts(Tensors mine) {
   start_sum(std::move(mine));
 }

@@ -15,9 +15,9 @@ ReplicaKind neighbours(Fields& fields);
 ReplicaKind server(Fields& fields);
 ReplicaKind shared(Fields& fields);
 
-Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*sum*/,
+Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*mean*/,
                                int /*members*/, double /*rate*/) {
-  throw InternalError("a policy of replicas that sums no weights");
+  throw InternalError("a policy of replicas that averages no weights");
 }
 
 Tensors ReplicaPolicy::publish(const Tensors& mine) const {
@@ -36,9 +36,7 @@ at::Tensor ReplicaPolicy::badness() const {
   throw InternalError("a policy of replicas of which none is the best");
 }
 
-Tensors ReplicaPolicy::consensus(const Tensors& sum, int members) const {
-  Tensors mean;
-  for (const at::Tensor& each : sum) mean.push_back(each / members);
+Tensors ReplicaPolicy::consensus(const Tensors& mean, int /*members*/) const {
   return mean;
 }
 

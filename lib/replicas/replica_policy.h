@@ -31,8 +31,8 @@ struct Mixture {
   std::int64_t parts = 1;
 };
 
-/// What a replica does with sums of weights, or with the weights of its peers.
-/// Every replica of a block has one; given the same sums, all of them compute
+/// What a replica does with means of weights, or with the weights of its peers.
+/// Every replica of a block has one; given the same means, all of them compute
 /// the same. Used by one thread.
 class ReplicaPolicy {
  public:
@@ -44,10 +44,11 @@ class ReplicaPolicy {
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
   /// The weights after an exchange, or of one before an update (old_weights)
-  /// what is added to them after it. `mine` are the replica's own, `sum` that
-  /// of all `members` replicas, in the order of the parameters. The result is
-  /// new, or of `sum`. rate: the learning rate of the last update.
-  virtual Tensors combine(const Tensors& mine, const Tensors& sum, int members,
+  /// what is added to them after it. `mine` are the replica's own, `mean` that
+  /// of all `members` replicas, in the order of the parameters; of equal ones
+  /// it is they (Group::finish_mean()). The result is new, or of `mean`. rate:
+  /// the learning rate of the last update.
+  virtual Tensors combine(const Tensors& mine, const Tensors& mean, int members,
                           double rate);
   /// What goes to the peers: new tensors, by default the weights alone.
   virtual Tensors publish(const Tensors& mine) const;
@@ -97,12 +98,12 @@ class ReplicaPolicy {
   virtual void before_agreement() {}
   virtual void after_agreement() {}
 
-  /// What of this replica's the sum for consensus() is of; by default its
+  /// What of this replica's the mean for consensus() is of; by default its
   /// weights.
   virtual Tensors agreed(const Tensors& mine) const { return mine; }
   /// What evaluations and checkpoints take for the model's weights; by default
   /// the mean of the replicas'.
-  virtual Tensors consensus(const Tensors& sum, int members) const;
+  virtual Tensors consensus(const Tensors& mean, int members) const;
   /// Tensors that go on over a checkpoint, by name, and are restored in place:
   /// each replica's own.
   virtual NamedTensors state() const { return {}; }

@@ -52,7 +52,7 @@ class Pulling : public ReplicaPolicy {
     for (const NamedTensors& each : pulled_) copy(weights, each);
   }
 
-  Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
     return values_of(pulled_.back());
   }
 

@@ -76,7 +76,7 @@ class Shared final : public ReplicaPolicy {
     return Tensors(mine.size(), at::empty({0}));
   }
 
-  Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
     return values_of(kept_);
   }
 

@@ -27,11 +27,18 @@ at::Tensor sum_of(const Tensors& parts) {
   return sum.defined() || !first.defined() ? sum : first.clone();
 }
 
-}  // namespace
+/// Of one tensor of each replica, which all have or none.
+at::Tensor mean_of(const Tensors& parts) {
+  if (!parts.at(0).defined()) return {};
+  at::Tensor mean = at::empty_like(parts[0]);
+  mean_into(mean, parts);
+  return mean;
+}
 
-Tensors sum_in_order(const std::vector<Tensors>& parts) {
+template <class Combine>
+Tensors combined(const std::vector<Tensors>& parts, Combine combine) {
   const at::NoGradGuard no_grad;
-  Tensors sums;
+  Tensors all;
   for (std::size_t i = 0; i < parts.at(0).size(); ++i) {
     Tensors each;
     for (const Tensors& list : parts) {
@@ -40,9 +47,31 @@ Tensors sum_in_order(const std::vector<Tensors>& parts) {
                    parts[0].size(), list.size());
       each.push_back(list[i]);
     }
-    sums.push_back(sum_of(each));
+    all.push_back(combine(each));
   }
-  return sums;
+  return all;
+}
+
+}  // namespace
+
+Tensors sum_in_order(const std::vector<Tensors>& parts) {
+  return combined(parts, sum_of);
+}
+
+Tensors mean_in_order(const std::vector<Tensors>& parts) {
+  return combined(parts, mean_of);
+}
+
+void mean_into(at::Tensor& mean, const Tensors& parts) {
+  const at::Tensor& first = parts.at(0);
+  if (parts.size() == 1) {
+    mean.copy_(first);
+    return;
+  }
+  at::sub_out(mean, first, parts[1]);
+  for (std::size_t r = 2; r < parts.size(); ++r) mean.add_(first - parts[r]);
+  mean.div_(static_cast<double>(parts.size()));
+  at::sub_out(mean, first, mean);
 }
 
 }  // namespace sluice

@@ -11,4 +11,11 @@ namespace sluice {
 /// or more. Throws InternalError where the lists don't match.
 Tensors sum_in_order(const std::vector<Tensors>& parts);
 
+/// The means of the replicas' tensors, in new ones: 1 - ((1 - 2) + (1 - 3) +
+/// ...) / count, which of equal ones has their bits, -0 included, where a sum
+/// would be rounded. As sum_in_order() otherwise.
+Tensors mean_in_order(const std::vector<Tensors>& parts);
+/// The same of one tensor of each replica, into one that lies as they do.
+void mean_into(at::Tensor& mean, const Tensors& parts);
+
 }  // namespace sluice

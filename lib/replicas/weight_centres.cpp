@@ -112,10 +112,7 @@ class PairCentre final : public CentreRule {
   Tensors consensus() const override {
     std::vector<Tensors> all;
     for (const NamedTensors& each : own_) all.push_back(values_of(each));
-    Tensors mean = sum_in_order(all);
-    for (at::Tensor& tensor : mean)
-      tensor = tensor / static_cast<std::int64_t>(own_.size());
-    return mean;
+    return mean_in_order(all);
   }
 
   NamedTensors state() const override {

@@ -17,16 +17,26 @@ struct Deals {
   std::int64_t before(std::int64_t turn) const {
     return since_deal + (turn - since_turn) * replicas;
   }
+  /// Deals before any turn; turns before `since_turn` count as equally long.
+  std::int64_t by(std::int64_t turn) const {
+    return turn < since_turn ? since_deal * turn / since_turn : before(turn);
+  }
+  /// The first turn before which there were so many deals.
+  std::int64_t turn_with(std::int64_t deals) const {
+    if (deals < since_deal)
+      return (deals * since_turn + since_deal - 1) / since_deal;
+    return since_turn + (deals - since_deal + replicas - 1) / replicas;
+  }
   /// The turn that comes after so many deals; what not all replicas would get
   /// is left out. Turns before `since_turn` count as equally long.
   std::int64_t turn_after(std::int64_t deals) const {
     if (deals < since_deal) return deals * since_turn / since_deal;
     return since_turn + (deals - since_deal) / replicas;
   }
-  /// By how much a turn's number would be higher in a run that had always had
-  /// so many replicas: what schedules of the learning rate go by.
-  std::int64_t turns_ahead() const {
-    return since_deal / replicas - since_turn;
+  /// Turns of a run that has always had so many replicas by the time at which
+  /// this one has done so many.
+  double turns_by(std::int64_t turn) const {
+    return static_cast<double>(by(turn)) / static_cast<double>(replicas);
   }
 
   bool operator==(const Deals&) const = default;

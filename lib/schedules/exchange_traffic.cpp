@@ -38,12 +38,11 @@ std::int64_t ExchangeTraffic::exchanges_in(std::int64_t turns) const {
   return each + periods(updates) - periods(each);
 }
 
-/// Windows that reach or pass a multiple of `adopts` turns.
+/// Windows in which the replicas adopt.
 std::int64_t ExchangeTraffic::adoptions_in(std::int64_t turns) const {
-  const std::int64_t every = block_.exchange.adopts;
-  if (every == 0) return 0;
   const std::int64_t updates = turns / block_.accumulate;
-  return std::min(updates, updates * block_.accumulate / every);
+  return std::min(updates,
+                  block_.exchange.adopts.times_by(updates * block_.accumulate));
 }
 
 double ExchangeTraffic::messages_in(std::int64_t exchanges) {

@@ -135,13 +135,11 @@ std::int64_t updates_until(const BlockPlan& plan, const Grant& grant,
   return (turn - grant.first_batch + 1) / plan.accumulate;
 }
 
-/// Whether the turns that an update is of reach or pass a multiple of those
-/// after which replicas adopt weights.
+/// Whether replicas adopt weights at a turn of those that an update is of.
 bool is_adopted(const BlockPlan& plan, const Action& update) {
-  const std::int64_t every = plan.exchange.adopts;
-  if (every == 0) return false;
+  const Rhythm& adopts = plan.exchange.adopts;
   const std::int64_t end = plan.micro_batches.turn_of(update.batch) + 1;
-  return end / every > (end - plan.accumulate) / every;
+  return adopts.times_by(end) > adopts.times_by(end - plan.accumulate);
 }
 
 /// Whether the window that an action fills, or that an update has applied, is

@@ -108,6 +108,12 @@ struct BlockPlan {
   std::vector<GradientPart> parts = {};
   /// Whether the last gradient that arrives is only a target.
   bool target_from_above = false;
+  /// The part that arrives by that way, BlockPlan::leaving's of the block
+  /// above.
+  const GradientPart& arriving(std::size_t way) const {
+    const bool has_own = !parts.empty() && parts.front().own;
+    return parts.at(way + (has_own ? 1 : 0));
+  }
   int leaving = 0;  ///< number of gradients sent down per batch
   /// With each backward the batch's input goes down too, from which the block
   /// below rebuilds its own.

@@ -113,7 +113,7 @@ void append_with_followers(const BlockPlan& plan, const Grant& grant,
     if (action.op == Op::backward) follower.round = 0;  // not that visit's
     if (plan.exchange.shards && action.op == Op::update)
       follower.round = kGather;
-    else if (plan.exchange.adopts > 0 && action.op == Op::update)
+    else if (plan.exchange.adopts.every > 0 && action.op == Op::update)
       follower.round = kAdopt;
     if (action.op == Op::settle)
       follower.round = row.op == Op::exchange ? kSecondRound : 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/schedules/epochs.h"
 #include "lib/schedules/gathering.h"
 #include "lib/schedules/peers.h"
 
@@ -52,9 +53,9 @@ struct ReplicaExchange {
   /// The replicas have one copy of the weights in memory, which they read and
   /// write when they like: nothing is exchanged, and nobody waits.
   bool in_memory = false;
-  /// Turns after which, with an update, all of them adopt the weights of the
-  /// best one, in an exchange of its own (kAdopt); 0: they don't.
-  std::int64_t adopts = 0;
+  /// When, with an update, all of them adopt the weights of the best one, in an
+  /// exchange of its own (kAdopt).
+  Rhythm adopts = {};
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {
     return what == Exchanged::weights || what == Exchanged::old_weights ||

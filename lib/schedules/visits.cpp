@@ -15,7 +15,8 @@ struct Candidate {
   std::size_t last = 0;
 };
 
-/// The parts that go the same way; those that go none are left out.
+/// The parts that leave the same way, applied or not; those that are neither
+/// applied nor leave are left out.
 std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
   std::vector<Candidate> found;
   std::size_t way = 0;
@@ -25,12 +26,10 @@ std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
     if (!part.applied && part.leaving == GradientPart::kStays) continue;
     auto same = std::find_if(found.begin(), found.end(),
                              [&](const Candidate& candidate) {
-                               return candidate.visit.applied == part.applied &&
-                                      candidate.visit.leaving == part.leaving;
+                               return candidate.visit.leaving == part.leaving;
                              });
     if (same == found.end())
-      same = found.insert(found.end(),
-                          {{.applied = part.applied, .leaving = part.leaving}});
+      same = found.insert(found.end(), {{.leaving = part.leaving}});
     same->last = i;
     if (part.own)
       same->visit.own = true;
@@ -49,7 +48,8 @@ std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
 }
 
 /// In which messages the block above sends what arrives. False: a visit would
-/// leave out a message, or take one before another that was sent earlier.
+/// leave out a message, take two of them, or take one before another that was
+/// sent earlier.
 bool set_rounds(const std::vector<BackwardVisit>& above,
                 std::vector<BackwardVisit>& visits) {
   std::map<std::size_t, std::int64_t> round_of;
@@ -59,7 +59,8 @@ bool set_rounds(const std::vector<BackwardVisit>& above,
           static_cast<std::int64_t>(round);
   std::size_t taken = 0;
   std::int64_t last = -1;
-  for (BackwardVisit& visit : visits)
+  for (BackwardVisit& visit : visits) {
+    if (visit.arrivals.size() > 1) return false;
     for (Arrival& arrival : visit.arrivals) {
       const auto sent = round_of.find(arrival.way);
       if (sent == round_of.end() || sent->second <= last) return false;
@@ -68,6 +69,7 @@ bool set_rounds(const std::vector<BackwardVisit>& above,
           std::max(visit.lag, above[static_cast<std::size_t>(last)].lag + 1);
       ++taken;
     }
+  }
   return taken == round_of.size();
 }
 

@@ -20,7 +20,8 @@ struct Arrival {
 
 /// One of a backward's visits of a batch, if it is made of several. Of those
 /// that visit_by_parts() makes, it takes
-/// back the parts that go one way, as soon as they have arrived. Local losses
+/// back the parts that leave one way, as soon as they have arrived, and sends
+/// one message down. Parts that stay are in one visit. Local losses
 /// with a reach need that: what a block's own head sends down waits for no
 /// block above (Laskin et al. 2020, arXiv:2012.03837; Gomez et al. 2022,
 /// arXiv:2010.04116). Those of add_sweeps() (sweeps.h) go on with the
@@ -28,7 +29,9 @@ struct Arrival {
 struct BackwardVisit {
   bool own = false;  ///< whether the block's own part is among them
   std::vector<Arrival> arrivals = {};
-  bool applied = true;  ///< GradientPart's
+  /// Of add_sweeps(): whether it moves the block's weights. Of visit_by_parts()
+  /// each part says so itself (BlockPlan::arriving()).
+  bool applied = true;
   int leaving = GradientPart::kStays;
   /// Batches of the turn whose first visits come before it, so that what it
   /// waits for has had their time to arrive.

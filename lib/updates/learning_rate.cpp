@@ -115,10 +115,13 @@ void LearningRate::scale_to(std::int64_t batch) {
 }
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,
-                        std::int64_t turns_per_epoch) const {
-  const auto now = static_cast<double>(std::min(turn, turns - 1));
-  const auto per_epoch = static_cast<double>(turns_per_epoch);
-  const auto end = static_cast<double>(turns);
+                        const Epochs& epochs) const {
+  // In turns of a run that has always had as many replicas.
+  const std::int64_t last = std::min(turn, turns - 1);
+  const double now = epochs.deals.turns_by(last);
+  const double per_epoch = static_cast<double>(epochs.batches) /
+                           static_cast<double>(epochs.deals.replicas);
+  const double end = epochs.deals.turns_by(turns);
   const double warmup = warmup_turns > 0 ? static_cast<double>(warmup_turns)
                                          : warmup_epochs * per_epoch;
   if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
@@ -130,9 +133,12 @@ double LearningRate::at(std::int64_t turn, std::int64_t turns,
     case RateSchedule::constant:
       return base;
     case RateSchedule::step: {
-      const auto passed =
-          std::count_if(milestones.begin(), milestones.end(),
-                        [&](double epoch) { return now >= epoch * per_epoch; });
+      // In batches: those of an epoch may be no whole number of turns.
+      const auto batches = static_cast<double>(epochs.deals.by(last));
+      const auto passed = std::count_if(
+          milestones.begin(), milestones.end(), [&](double epoch) {
+            return batches >= epoch * static_cast<double>(epochs.batches);
+          });
       return base * std::pow(factor, static_cast<double>(passed));
     }
     case RateSchedule::cosine:

@@ -7,6 +7,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
+#include "lib/schedules/epochs.h"
 
 namespace sluice {
 
@@ -48,10 +49,9 @@ struct LearningRate {
   /// others (Goyal et al. 2017, section 2.1: linear scaling).
   void scale_to(std::int64_t batch);
 
-  /// The rate of a turn, in a run of `turns` turns with `turns_per_epoch`.
-  /// Turns of a drain keep the last rate.
-  double at(std::int64_t turn, std::int64_t turns,
-            std::int64_t turns_per_epoch) const;
+  /// The rate of a turn, in a run of `turns` turns. Turns of a drain keep the
+  /// last rate.
+  double at(std::int64_t turn, std::int64_t turns, const Epochs& epochs) const;
 
  private:
   void describe_schedule(Fields& fields);

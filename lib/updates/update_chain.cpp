@@ -72,8 +72,8 @@ double UpdateChain::apply(Tensors& gradients, UpdateInfo info,
 }
 
 double UpdateChain::rate_at(std::int64_t turn, std::int64_t turns,
-                            std::int64_t turns_per_epoch) const {
-  return rate_.at(turn, turns, turns_per_epoch);
+                            const Epochs& epochs) const {
+  return rate_.at(turn, turns, epochs);
 }
 
 void UpdateChain::assign(const Tensors& values, const Tensors& storage) {

@@ -25,7 +25,7 @@ class UpdateChain {
   void assign(const Tensors& values, const Tensors& storage);
   /// The learning rate of a turn, before any link changes it.
   double rate_at(std::int64_t turn, std::int64_t turns,
-                 std::int64_t turns_per_epoch) const;
+                 const Epochs& epochs) const;
   /// Whether apply() may be given parts_of() the gradients.
   bool takes_parts() const;
   /// Optimizer::direction().

@@ -139,16 +139,24 @@ void GradientProbe::tell_exchanged(const Application& application, Turn& turn) {
                                             alike.sign_agreement});
 }
 
-/// Of the batches that all replicas have in a turn, of which that is the first.
+/// Of all samples of the batches that the replicas have in a turn, of which
+/// that is the first.
 NamedTensors GradientProbe::mean_truth(std::int64_t first_batch, Turn& turn) {
-  NamedTensors means = truth_of(first_batch, turn);
-  for (int other = 1; other < parts_.replicas; ++other) {
-    const NamedTensors& truth = truth_of(first_batch + other, turn);
+  NamedTensors means;
+  double samples = 0;
+  for (int replica = 0; replica < parts_.replicas; ++replica) {
+    const std::int64_t batch = first_batch + replica;
+    const auto size =
+        static_cast<double>(parts_.training->batch(batch).labels.size(0));
+    samples += size;
+    const NamedTensors& truth = truth_of(batch, turn);
+    if (means.empty())
+      for (const auto& [name, gradient] : truth)
+        means.emplace_back(name, at::zeros_like(gradient));
     for (std::size_t i = 0; i < means.size(); ++i)
-      means[i].second = means[i].second + truth.at(i).second;
+      means[i].second.add_(truth.at(i).second, size);
   }
-  for (auto& [name, gradient] : means)
-    gradient = gradient / static_cast<double>(parts_.replicas);
+  for (auto& [name, gradient] : means) gradient.div_(samples);
   return means;
 }
 

@@ -174,6 +174,7 @@ void Replicated::publish_second() {
 
 Tensors Replicated::settle() {
   if (compressed_) return compressed_->finish(*group_);
+  if (policy_) return group_->finish_mean();
   return sums_parts() ? group_->finish_parts() : group_->finish_sum();
 }
 
@@ -185,9 +186,9 @@ void Replicated::settle_parts() {
   group_->finish_gather(storage_of(trained_.tensors()));
 }
 
-Tensors Replicated::combine(const Tensors& sum, double rate) {
+Tensors Replicated::combine(const Tensors& mean, double rate) {
   const at::NoGradGuard no_grad;
-  return policy_->combine(weights(), sum, group_->members(), rate);
+  return policy_->combine(weights(), mean, group_->members(), rate);
 }
 
 void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
@@ -300,31 +301,30 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   if (centre_) {
     centre_->await_rest();
     if (const Centre* centre = centre_->owned())
-      show(centre->at_rest().weights, centre->at_rest().statistics,
-           centre->at_rest().members, evaluated);
+      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
     return;
   }
-  Tensors sum = group_->finish_sum();
+  Tensors mean = group_->finish_mean();
   if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
   const std::size_t count = policy_ ? trained_.all().size() : 0;
-  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(count),
-                           sum.end());
-  sum.resize(count);
-  show(policy_ ? policy_->consensus(sum, group_->members())
+  const Tensors of_buffers(mean.begin() + static_cast<std::ptrdiff_t>(count),
+                           mean.end());
+  mean.resize(count);
+  show(policy_ ? policy_->consensus(mean, group_->members())
                : values_of(trained_.tensors()),
-       of_buffers, group_->members(), evaluated);
+       of_buffers, evaluated);
 }
 
-/// statistics: sums of the buffers() of so many replicas.
+/// statistics: means of the buffers() of the replicas.
 void Replicated::show(const Tensors& weights, const Tensors& statistics,
-                      int members, EvaluatedWeights& evaluated) const {
+                      EvaluatedWeights& evaluated) const {
   evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
   for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = statistics.at(next++) / members;
+      buffer = statistics.at(next++);
   evaluated.set_buffers(buffers);
 }
 

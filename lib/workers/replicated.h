@@ -49,8 +49,9 @@ class Replicated {
   /// Between the two rounds of an exchange that has two.
   void settle_first();
   void publish_second();
-  /// The sums of what all have published; of sharded gradients parts_of() them,
-  /// where the update can do with these.
+  /// The sums of the gradients that all have published, of sharded ones
+  /// parts_of() them, where the update can do with these; or the means of the
+  /// weights.
   Tensors settle();
   /// Whether each replica updates a part of the weights, which are gathered
   /// after it.
@@ -61,7 +62,7 @@ class Replicated {
   void publish_lesson(const Learners& learners, const Tensors& gradients);
   Tensors settle_lesson();
   /// ReplicaPolicy::combine().
-  Tensors combine(const Tensors& sum, double rate);
+  Tensors combine(const Tensors& mean, double rate);
 
   /// The same between peers: what the seat is given is what they have published
   /// and it has itself, in the order of the replicas.
@@ -132,7 +133,7 @@ class Replicated {
   Push push_of(const Tensors& gradients, const UpdateInfo& info,
                std::int64_t clock) const;
   Tensors buffers() const;
-  void show(const Tensors& weights, const Tensors& statistics, int members,
+  void show(const Tensors& weights, const Tensors& statistics,
             EvaluatedWeights& evaluated) const;
   Mixture settle_mixture();
 

@@ -43,8 +43,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
       timeline_(seat, parts.sink, settings_.options.traced),
       ports_(run_plan(), seat, std::move(parts.below), std::move(parts.above),
              clock_, timeline_, settings_.patience),
-      log_(plan(), parts.sink, settings_.turns_per_epoch,
-           settings_.late_updates),
+      log_(plan(), parts.sink, settings_.epochs, settings_.late_updates),
       watched_(block_, plan().replica, std::move(parts.observer)) {
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
@@ -162,9 +161,7 @@ Share Seat::share() const {
 }
 
 double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
-  const std::int64_t ahead = plan().micro_batches.deals.turns_ahead();
-  return update.rate_at(turn + ahead, settings_.turns + ahead,
-                        settings_.turns_per_epoch);
+  return update.rate_at(turn, settings_.turns, settings_.epochs);
 }
 
 double Seat::share_of(const Action& action) const {

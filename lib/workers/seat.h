@@ -20,6 +20,7 @@
 #include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
+#include "lib/schedules/epochs.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
 #include "lib/weights/weight_view.h"
@@ -45,7 +46,7 @@ struct SeatSettings {
   SeatOptions options = {};
   Plans plans = {};
   std::int64_t turns = 0;
-  std::int64_t turns_per_epoch = 1;
+  Epochs epochs = {};
   std::int64_t evaluation_batches = 0;
   std::int64_t validation_batches = 0;  ///< the first of those
   std::int64_t training_batches = 0;    ///< of the training part: the next
@@ -221,7 +222,8 @@ class Seat {
   bool clips_own() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
-  double epoch_of(std::int64_t turn) const;
+  /// Factor of the batch's gradients in the mean over the replicas.
+  double weight_of(const Action& action) const;
 
   Payload read(Source& source, std::int64_t batch) const;
   Payload input(const Action& action);

@@ -90,7 +90,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   const std::int64_t in_updates = version_ - flight.version;
   window_.add(
       trained_.in_order(parameters, signal.parameter_gradients, phase()),
-      action.batch, plan().micro_batches);
+      action.batch, plan().micro_batches, weight_of(action));
   window_.in_batches.add(in_batches);
   window_.in_updates.add(in_updates);
   window_.forward_weights = asked.forward_weights;
@@ -103,7 +103,7 @@ void Seat::apply(const Action& action, const Asked& asked,
                 .labels = predictions_in(flight.labels),
                 .share = plan().micro_batches.part_of_turn(action.batch),
                 .figures = signal.figures});
-  if (plan().exchange.adopts > 0)
+  if (plan().exchange.adopts.every > 0)
     replicas_.lost(asked.losses, share_of(action));
   // Before a centre comes to it, or shared weights are updated, it is not known
   // how many others have come.

@@ -43,11 +43,11 @@ std::optional<int> replica_of(const BlockPlan& plan) {
 }
 
 SeatLog::SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
-                 std::int64_t turns_per_epoch, std::int64_t late_updates)
+                 const Epochs& epochs, std::int64_t late_updates)
     : block_(plan.block),
       replica_(replica_of(plan)),
       sink_(std::move(sink)),
-      turns_per_epoch_(turns_per_epoch),
+      epochs_(epochs),
       micro_batches_(plan.micro_batches),
       late_(late_updates) {}
 
@@ -62,11 +62,6 @@ records::OfBatch SeatLog::place_of(const Action& action) const {
           .block = block_,
           .replica = replica_,
           .batch = micro_batches_.turn_of(action.batch)};
-}
-
-double SeatLog::epoch_of(std::int64_t turn) const {
-  return static_cast<double>(turn + micro_batches_.deals.turns_ahead()) /
-         static_cast<double>(turns_per_epoch_);
 }
 
 void SeatLog::applied(const Action& action, std::int64_t staleness,
@@ -128,7 +123,7 @@ void SeatLog::evaluated(const Action& action, const Evaluation& test,
                         const Evaluation* training) {
   settle();
   records::Evaluation evaluation{.turn = action.turn,
-                                 .epoch = epoch_of(action.turn),
+                                 .epoch = epochs_.at(action.turn),
                                  .loss = test.loss(),
                                  .accuracy = test.accuracy(),
                                  .r2 = r2_of(test)};

@@ -43,7 +43,7 @@ class SeatLog {
  public:
   /// late_updates: how many updates may follow before a record is written.
   SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
-          std::int64_t turns_per_epoch, std::int64_t late_updates);
+          const Epochs& epochs, std::int64_t late_updates);
 
   /// A batch was applied. staleness: in batches. Figures of the batches of a
   /// turn are for the next updated().
@@ -95,12 +95,11 @@ class SeatLog {
 
  private:
   records::OfBatch place_of(const Action& action) const;
-  double epoch_of(std::int64_t turn) const;
 
   int block_;
   std::optional<int> replica_;
   std::shared_ptr<Sink> sink_;
-  std::int64_t turns_per_epoch_;
+  Epochs epochs_;
   MicroBatches micro_batches_;
   std::int64_t staleness_ = 0;
   std::int64_t steps_between_ = 0;

@@ -96,7 +96,7 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
 /// Whether those of the last block come down with the gradients: to the source,
 /// or to the replicas of each block, which choose the best one by them.
 bool Seat::brings_losses() const {
-  return settings_.tells_losses || plan().exchange.adopts > 0;
+  return settings_.tells_losses || plan().exchange.adopts.every > 0;
 }
 
 /// For the source of each sample by itself, whatever the run's loss is made of:

@@ -9,6 +9,7 @@
 #include "lib/replicas/centre.h"
 #include "lib/schedules/program.h"
 #include "lib/schedules/replicas.h"
+#include "lib/schedules/sample_weights.h"
 #include "lib/workers/seat.h"
 #include "lib/workers/seat_clock.h"
 
@@ -55,13 +56,19 @@ void Seat::exchange(const Action& action) {
   else if (action.round == kSecondRound)
     replicas_.publish_second();
   else
-    replicas_.publish(window_.gradients,
-                      {.number = version_, .epoch = epoch_of(action.turn)});
+    replicas_.publish(
+        window_.gradients,
+        {.number = version_, .epoch = settings_.epochs.at(action.turn)});
 }
 
-double Seat::epoch_of(std::int64_t turn) const {
-  return static_cast<double>(turn + plan().micro_batches.deals.turns_ahead()) /
-         static_cast<double>(settings_.turns_per_epoch);
+double Seat::weight_of(const Action& action) const {
+  const ReplicaExchange& exchange = plan().exchange;
+  const bool sums_gradients = exchange.members > 1 &&
+                              exchange.what == Exchanged::gradients &&
+                              exchange.graph.is_all() && !exchange.served;
+  const MicroBatches& cut = plan().micro_batches;
+  return sums_gradients || cut.dealt > 1 ? weight_in_turn(cut, action.batch)
+                                         : 1;
 }
 
 /// Of the end whose lesson that exchange is of.

@@ -13,6 +13,7 @@
 #include "lib/tensors/pack.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/seat.h"
+#include "lib/workers/vjp.h"
 
 namespace sluice {
 
@@ -130,7 +131,7 @@ void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
 void Seat::take_lesson(Learners& learners, Tensors gradients,
                        const Action& action) {
   if (sums_lessons(plan()))
-    lesson_ = std::move(gradients);
+    lesson_ = weighted(std::move(gradients), weight_of(action));
   else
     step(learners, std::move(gradients), action);
 }

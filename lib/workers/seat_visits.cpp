@@ -52,16 +52,16 @@ void Seat::visit(const Action& action) {
       plan().visits.at(static_cast<std::size_t>(action.round));
   if (action.round == 0) held_.halves.emplace(action.batch, ask_own(action));
   Asked& asked = held_.halves.at(action.batch);
-  Pull pull{.signal = mine.own ? asked.signal.gradients : Tensors(),
-            .applied = mine.applied,
-            .leaving = mine.leaving};
+  std::vector<Pull> pulls;
+  if (mine.own) add_part(plan().parts.front(), asked.signal.gradients, pulls);
   for (const Arrival& from : mine.arrivals)
-    add_to(pull.signal,
-           ends().lower->passed(
-               receive_from_above(action, from.round).gradients.at(from.way)));
+    add_part(plan().arriving(from.way),
+             ends().lower->passed(
+                 receive_from_above(action, from.round).gradients.at(from.way)),
+             pulls);
   const bool is_last = action.round + 1 == plan().rounds();
   const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
-                            {pull}, /*keep_graph=*/!is_last);
+                            pulls, /*keep_graph=*/!is_last);
   add_to(asked.parameters, pulled.parameters);
   if (mine.leaving != GradientPart::kStays)
     send_down(action, down_of(pulled.inputs, asked.flight.inputs));

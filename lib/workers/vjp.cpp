@@ -43,7 +43,8 @@ void add_target(const BlockPlan& plan, const BatchContext& context,
   pulls.push_back({std::move(target), last.applied, last.leaving});
 }
 
-/// Parts that go the same way are one.
+}  // namespace
+
 void add_part(const GradientPart& part, const Tensors& gradients,
               std::vector<Pull>& pulls) {
   if (!part.applied && part.leaving == GradientPart::kStays) return;
@@ -56,8 +57,6 @@ void add_part(const GradientPart& part, const Tensors& gradients,
   else
     add_to(same->signal, gradients);
 }
-
-}  // namespace
 
 std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
                            const std::vector<Tensors>& arrived, Lower& lower,
@@ -77,6 +76,13 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
     add_part(part, part.own ? signal.gradients : lower.passed(*next++), pulls);
   }
   return pulls;
+}
+
+Tensors weighted(Tensors gradients, double factor) {
+  if (factor == 1) return gradients;
+  for (at::Tensor& gradient : gradients)
+    if (gradient.defined()) gradient = gradient * factor;
+  return gradients;
 }
 
 void add_to(Tensors& sums, const Tensors& terms) {

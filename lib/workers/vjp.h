@@ -27,6 +27,11 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
                            const std::vector<Tensors>& arrived, Lower& lower,
                            std::size_t parameters, Signal& signal);
 
+/// Adds a part of the gradient at the outputs; parts that are used alike become
+/// one pull.
+void add_part(const GradientPart& part, const Tensors& gradients,
+              std::vector<Pull>& pulls);
+
 /// What became of it.
 struct Pulled {
   Tensors parameters;           ///< in the order of the block's
@@ -51,6 +56,10 @@ std::vector<Tensors> vjp_inputs(const Graph& graph, const Tensors& inputs,
 /// Gradients of the parameters; frees the graph.
 Tensors vjp_weights(const std::vector<Pull>& pulls,
                     std::vector<SplitBackward>& halves);
+
+/// Multiplied by a factor, in new tensors, unless that is 1; undefined ones
+/// stay so.
+Tensors weighted(Tensors gradients, double factor);
 
 /// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
 void add_to(Tensors& sums, const Tensors& terms);

@@ -24,7 +24,8 @@ Staleness saved_staleness(const SavedState& saved, const std::string& name) {
 }  // namespace
 
 void Window::add(Tensors batch_gradients, std::int64_t batch,
-                 const MicroBatches& micro_batches) {
+                 const MicroBatches& micro_batches, double weight) {
+  batch_gradients = weighted(std::move(batch_gradients), weight);
   if (batches == 0) first_turn = micro_batches.turn_of(batch);
   if (batches++ == 0)
     gradients = std::move(batch_gradients);

@@ -27,9 +27,10 @@ struct Window {
   /// squared_norm() gives it; undefined: nothing.
   at::Tensor squared_norm_above = {};
 
-  /// One more batch, after those before it: sums depend on their order.
+  /// One more batch, after those before it: sums depend on their order. weight:
+  /// factor of its gradients.
   void add(Tensors batch_gradients, std::int64_t batch,
-           const MicroBatches& micro_batches);
+           const MicroBatches& micro_batches, double weight = 1);
   /// What is known of the update, but for its turn and rate.
   UpdateInfo info() const;
   /// Makes it empty again. The gradients themselves are kept, for

@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -79,7 +80,15 @@ void define_turn(nb::module_& module) {
   nb::class_<Evaluation>(module, "Evaluation")
       .def_prop_ro("loss", &Evaluation::loss)
       .def_prop_ro("accuracy", &Evaluation::accuracy)
-      .def_prop_ro("labels", &Evaluation::labels);
+      .def_prop_ro("labels", &Evaluation::labels)
+      .def("__repr__", [](const Evaluation& it) {
+        const std::string accuracy =
+            it.has_accuracy()
+                ? fmt::format("accuracy {:.2f} %, ", 100 * it.accuracy())
+                : "";
+        return fmt::format("<Evaluation: loss {:.4f}, {}{} labels>", it.loss(),
+                           accuracy, it.labels());
+      });
 }
 
 void define_network(nb::module_& module) {

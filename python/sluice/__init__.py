@@ -19,10 +19,11 @@ from sluice.program import call as _call
 from sluice.program import find_program
 from sluice.runs import Run, run
 from sluice.sweeps import Sweep, sweep
+from sluice.version import __version__
 
 __all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
-           "SluiceError", "Space", "Sweep", "find_program", "load",
-           "load_model", "plan", "run", "sweep"]
+           "SluiceError", "Space", "Sweep", "__version__", "find_program",
+           "load", "load_model", "plan", "run", "sweep"]
 
 
 class Plan(str):
@@ -58,9 +59,10 @@ def load(folder):
 
 def load_model(file):
     """The model in a file that `sluice export` wrote, as an nn.Module in
-    evaluation mode, with its weights. Needs no program. Its logits are those of
-    `sluice eval`, bit for bit with the same LibTorch on the same machine and
-    number of threads."""
+    evaluation mode, with its weights. Needs no program, unless it is a scripted
+    network: the program looks at its file before torch loads it. Its logits are
+    those of `sluice eval`, bit for bit with the same LibTorch on the same
+    machine and number of threads."""
     from sluice.models import model_of
     from sluice.safetensors import File
 

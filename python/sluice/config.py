@@ -40,6 +40,16 @@ def toml_number(number):
     return mantissa + e + exponent
 
 
+def plain(value):
+    """A number or an array of numpy's or torch's, as Python's."""
+    if hasattr(value, "tolist") and not isinstance(value, (int, float)):
+        listed = value.tolist()
+        # Numbers that Python doesn't have, such as long doubles, stay as they
+        # are there.
+        return float(listed) if type(listed) is type(value) else listed
+    return value
+
+
 def toml_value(value):
     """The value as TOML on one line."""
     if isinstance(value, bool):
@@ -52,10 +62,10 @@ def toml_value(value):
         pairs = (f"{toml_key(str(key))} = {toml_value(each)}"
                  for key, each in value.items())
         return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return "[" + ", ".join(map(toml_value, value)) + "]"
-    if hasattr(value, "item") and not isinstance(value, (int, float)):
-        return toml_value(value.item())  # a number of numpy's or torch's
+    if hasattr(value, "tolist") and not isinstance(value, (int, float)):
+        return toml_value(plain(value))
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
@@ -99,7 +109,8 @@ def axes(settings):
     """As overrides(), where a list is an axis: key=a,b,c."""
     result = []
     for key, value in settings.items():
-        if isinstance(value, (list, tuple)):
+        value = plain(value)
+        if isinstance(value, (list, tuple, range)):
             text = ",".join(map(toml_value, value))
         elif isinstance(value, Space):
             text = value.text

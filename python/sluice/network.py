@@ -1,6 +1,7 @@
 """Networks of nn.Modules, cut into blocks, with a training loop of one's own."""
 import atexit
 import collections
+import operator
 import os
 import weakref
 
@@ -58,8 +59,11 @@ class Step:
 
     @property
     def losses(self):
-        """Those of all blocks, bottom first."""
-        return [self.loss(block) for block in range(1, self._blocks + 1)]
+        """Those of all blocks, bottom first; None for a block without a loss of
+        its own, which learns from gradients alone, and in a turn in which it
+        applied no batch."""
+        return [self.record(block).get("loss")
+                for block in range(1, self._blocks + 1)]
 
 
 class Network:
@@ -111,7 +115,7 @@ class Network:
         said = {
             "layers": layer_functions(self._factories),
             "policies": functions(policies.rows), "example": example,
-            "cuts": list(cuts),
+            "cuts": [operator.index(cut) for cut in cuts],
             "boundaries": [choice(each, "policy") for each in boundaries],
             "optimizer": choice(optimizer, "name"),
             "settings": configs.to_toml(settings),

@@ -50,6 +50,30 @@ def test_numbers_of_numpy_are_numbers():
     numpy = pytest.importorskip("numpy")
     assert config.toml_value(numpy.float64(0.5)) == "0.5"
     assert config.toml_value(numpy.int64(3)) == "3"
+    assert config.toml_value(numpy.bool_(True)) == "true"
+    assert config.toml_value(numpy.array(0.5)) == "0.5"
+    assert config.toml_value(numpy.longdouble(0.5)) == "0.5"
+    assert config.toml_value(numpy.str_("a")) == '"a"'
+
+
+def test_arrays_are_lists():
+    numpy = pytest.importorskip("numpy")
+    assert config.overrides({"model__hidden": numpy.array([16, 8])}) == [
+        "model.hidden=[16, 8]"]
+    assert config.toml_value(numpy.array([3])) == "[3]"
+    assert config.toml_value([numpy.float32(0.5), numpy.int8(2)]) == "[0.5, 2]"
+    assert config.toml_value(numpy.zeros((2, 1))) == "[[0.0], [0.0]]"
+    assert config.toml_value(range(3)) == "[0, 1, 2]"
+    with pytest.raises(sluice.SluiceError, match="has no place"):
+        config.toml_value(numpy.complex64(1j))
+
+
+def test_in_a_sweep_an_array_is_an_axis():
+    numpy = pytest.importorskip("numpy")
+    assert config.axes({"optimizer__lr": numpy.array([0.5, 0.25]),
+                        "seed": numpy.int64(2)}) == [
+        "optimizer.lr=0.5,0.25", "seed=2"]
+    assert config.axes({"blocks": range(1, 3)}) == ["blocks=1,2"]
 
 
 def test_a_path_stays_and_a_text_becomes_a_file(here):

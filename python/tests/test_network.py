@@ -362,6 +362,26 @@ def test_a_run_is_written_and_gone_on_with(engine, tmp_path):
         assert not same(net.weights(), weights)
 
 
+def test_a_block_without_a_loss_of_its_own_has_none():
+    """It learns from gradients alone: its loss was said to be NaN."""
+    x, y = batches()
+    with sluice.Network([functools.partial(nn.Linear, 784, 8)] +
+                        [functools.partial(nn.Linear, 8, 10)],
+                        torch.zeros(1, 784), cuts=[1],
+                        boundaries="backprop") as net:
+        losses = net.step(x[0].flatten(1)[:, :784], y[0]).losses
+    assert losses[0] is None
+    assert losses[1] > 0
+
+
+def test_an_evaluation_says_what_it_is():
+    with sluice.Network([functools.partial(nn.Linear, 4, 2)],
+                        torch.zeros(1, 4)) as net:
+        evaluation = net.evaluate(torch.zeros(4, 4), torch.tensor([0, 1] * 2))
+    assert repr(evaluation) == (
+        f"<Evaluation: loss {evaluation.loss:.4f}, accuracy 50.00 %, 4 labels>")
+
+
 def test_resnet18_trains_in_two_python_workers(monkeypatch):
     """As its authors write it; the model, with the weights from the workers, has
     the logits of the network in the memory format of Sluice."""

@@ -86,3 +86,7 @@ def test_a_model_without_torch_names_it():
 def test_a_missing_package_is_named():
     with pytest.raises(sluice.MissingPackage, match="pip install no_such_one"):
         errors.need("no_such_one.part", "this")
+
+
+def test_the_package_has_the_programs_version(program):
+    assert call("--version").startswith(sluice.__version__ + " ")

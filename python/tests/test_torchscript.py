@@ -128,6 +128,37 @@ def test_weights_of_python_alone_are_no_script(program, tiny, here):
         trained(tiny, METHODS["local_loss"])
 
 
+class Strange(nn.Module):
+    """Writes a file in its forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x):
+        torch.save(x, "victim")
+        return self.fc(torch.flatten(x, 1))
+
+
+def test_a_script_that_writes_files_is_refused_before_it_runs(
+        program, tiny, here):
+    torch.jit.script(Strange()).save("net.pt")
+    with pytest.raises(sluice.SluiceError, match="aten::save"):
+        trained(tiny, METHODS["local_loss"])
+    assert not (here / "victim").exists()
+
+
+def test_a_script_of_a_run_is_looked_at_before_python_loads_it(
+        program, tiny, here):
+    scripted("net.pt")
+    file = here / "model.safetensors"
+    call("export", trained(tiny, METHODS["local_loss"]).folder, "--out", file)
+    assert sluice.load_model(file) is not None
+    torch.jit.script(Strange()).save("net.pt")
+    with pytest.raises(sluice.SluiceError, match="aten::save"):
+        sluice.load_model(file)
+
+
 def test_a_run_whose_file_has_gone_says_so(program, tiny, here):
     scripted("net.pt")
     run = trained(tiny, METHODS["local_loss"])

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/data/files/decoded_image.h"
+#include "experiments/data/files/orientation.h"
 #include "experiments/data/files/resample.h"
 #include "lib/base/error.h"
 
@@ -32,6 +33,7 @@ void resize(const sluice::DecodedImage& image) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
+  sluice::orientation_of({data, size});  // of what is no picture too
   try {
     const sluice::DecodedImage image =
         sluice::decode_image({data, size}, "fuzz", kMost);
@@ -40,6 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     if (pixels == 0 || pixels > kMost || image.rgb.size() != 3 * pixels)
       std::abort();
     resize(image);
+    const int orientation = sluice::orientation_of({data, size});
+    if (orientation < 1 || orientation > 8) std::abort();
+    if (sluice::upright(image, orientation).rgb.size() != image.rgb.size())
+      std::abort();
   } catch (const sluice::UserError& error) {
     // any damage may be refused
     if (std::string_view(error.what()).find('\n') != std::string_view::npos)

@@ -17,4 +17,8 @@ NamedTensors trained_on(const std::string& device, const std::string& lines) {
   return weights;
 }
 
+NamedTensors untrained(const std::string& lines) {
+  return copies_of(Training(small_experiment(lines)).weights());
+}
+
 }  // namespace sluice

@@ -85,7 +85,18 @@ struct Case {
   std::string replicas;  ///< keys of theirs
   std::string at;        ///< clip.at
   void (*step)(OfReplicas& weights, const OfReplicas& gradients);
+  /// Gradients count by the samples of their batches, before they are clipped.
+  bool by_samples = false;
 };
+
+void weigh_by_samples(const std::vector<double>& samples,
+                      OfReplicas& gradients) {
+  double all = 0;
+  for (const double each : samples) all += each;
+  for (std::size_t r = 0; r < samples.size(); ++r)
+    for (at::Tensor& each : gradients[r])
+      each = each * (static_cast<double>(samples.size()) * samples[r] / all);
+}
 
 void PrintTo(const Case& of, std::ostream* out) {
   *out << of.name;
@@ -136,14 +147,17 @@ class ClippedReplicas : public testing::TestWithParam<Case> {
     }
     for (std::int64_t turn = 0; turn < kTurns; ++turn) {
       OfReplicas gradients;
+      std::vector<double> samples;
       for (std::size_t r = 0; r < nets.size(); ++r) {
         const Batch batch =
             source->batch(turn * replicas + static_cast<std::int64_t>(r));
+        samples.push_back(static_cast<double>(batch.labels.size(0)));
         const at::Tensor outputs = nets[r]->forward(batch.inputs, 0, 0);
         gradients.push_back(torch::autograd::grad(
             {at::cross_entropy_loss(outputs, batch.labels)}, weights[r]));
       }
       const at::NoGradGuard no_grad;
+      if (GetParam().by_samples) weigh_by_samples(samples, gradients);
       GetParam().step(weights, gradients);
     }
     return copies_of(nets.front()->named());
@@ -153,12 +167,13 @@ class ClippedReplicas : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(
     Policies, ClippedReplicas,
     testing::Values(
-        Case{"Sums", "policy = 'all_reduce'", "update", step_by_clipped_mean},
+        Case{"Sums", "policy = 'all_reduce'", "update", step_by_clipped_mean,
+             true},
         Case{"OwnOnes", "policy = 'all_reduce'", "replica",
-             step_by_mean_of_clipped},
-        Case{"Shards", "shard = true", "update", step_by_clipped_mean},
+             step_by_mean_of_clipped, true},
+        Case{"Shards", "shard = true", "update", step_by_clipped_mean, true},
         Case{"OwnOnesOfShards", "shard = true", "replica",
-             step_by_mean_of_clipped},
+             step_by_mean_of_clipped, true},
         Case{"Averages", "policy = 'average', every = 1", "update",
              step_and_average},
         Case{"Neighbours", "policy = 'neighbours'", "update", step_by_each},

@@ -48,11 +48,11 @@ class PlainTraining {
  public:
   /// `of`: a run with one replica, whose first weights it has.
   PlainTraining(const Training& of, const Method& method, int replicas,
-                std::int64_t turns_per_epoch)
+                std::int64_t batches_per_epoch)
       : source_(training_source(of.experiment)),
         replicas_(replicas),
         momentum_(method.momentum),
-        turns_per_epoch_(turns_per_epoch) {
+        batches_per_epoch_(batches_per_epoch) {
     const at::NoGradGuard no_grad;
     const NamedTensors first = of.weights();
     const std::map<std::string, at::Tensor> by_name(first.begin(), first.end());
@@ -71,9 +71,20 @@ class PlainTraining {
 
   void train() {
     for (std::int64_t turn = 0; turn < kTurns; ++turn) {
+      std::vector<Batch> batches;
+      double samples = 0;
+      for (int r = 0; r < replicas_; ++r) {
+        batches.push_back(source_->batch(turn * replicas_ + r));
+        samples += static_cast<double>(batches.back().labels.size(0));
+      }
       std::vector<Tensors> gradients;
-      for (int r = 0; r < replicas_; ++r)
-        gradients.push_back(gradients_at(source_->batch(turn * replicas_ + r)));
+      for (const Batch& batch : batches) {
+        const double weight =
+            replicas_ * static_cast<double>(batch.labels.size(0)) / samples;
+        gradients.push_back(gradients_at(batch));
+        for (at::Tensor& gradient : gradients.back())
+          gradient = gradient * weight;
+      }
       update(turn, gradients);
     }
   }
@@ -96,8 +107,8 @@ class PlainTraining {
   void update(std::int64_t turn, const std::vector<Tensors>& gradients) {
     const at::NoGradGuard no_grad;
     const NamedTensors named = net_.named();
-    const double epoch =
-        static_cast<double>(turn) / static_cast<double>(turns_per_epoch_);
+    const double epoch = static_cast<double>(turn * replicas_) /
+                         static_cast<double>(batches_per_epoch_);
     for (std::size_t i = 0; i < named.size(); ++i) {
       std::vector<PlainCompressor::Numbers> of_each;
       for (const Tensors& each : gradients) {
@@ -120,7 +131,7 @@ class PlainTraining {
   std::unique_ptr<SampleSource> source_;
   int replicas_;
   double momentum_;
-  std::int64_t turns_per_epoch_;
+  std::int64_t batches_per_epoch_;
   Tensors velocities_;
   std::vector<std::unique_ptr<PlainCompressor>> compressors_;
 };
@@ -149,7 +160,7 @@ TEST_P(CompressorOracle, WeightsOfAllReplicasAreThoseOfThePlainLoop) {
   Training run = training(replicas, ", compress = " + method.options);
   run.train();
   PlainTraining oracle(training(1, ""), method, replicas,
-                       run.experiment.turns_per_epoch);
+                       run.experiment.deals_per_epoch);
   oracle.train();
   for (int replica = 1; replica <= replicas; ++replica) {
     if (method.tolerance == 0) {

@@ -23,14 +23,27 @@ Tensors mean_of(const std::vector<Tensors>& lists) {
   return means;
 }
 
+/// 1 - ((1 - 2) + ... + (1 - R)) / R, which of equal weights are these.
+Tensors mean_between(const std::vector<Tensors>& lists) {
+  Tensors means;
+  for (std::size_t i = 0; i < lists.front().size(); ++i) {
+    const at::Tensor& first = lists.front()[i];
+    at::Tensor apart = at::zeros_like(first);
+    for (const Tensors& list : lists) apart = apart + (first - list[i]);
+    means.push_back(first - apart / static_cast<double>(lists.size()));
+  }
+  return means;
+}
+
 Tensors mean_weights(const Members& members) {
   std::vector<Tensors> all;
   for (const Member& member : members) all.push_back(member.weights);
-  return mean_of(all);
+  return mean_between(all);
 }
 
 class AllReduce final : public Meeting {
  public:
+  bool counts_samples() const override { return true; }
   void update(Members& members,
               const std::vector<Tensors>& gradients) override {
     const Tensors mean = mean_of(gradients);
@@ -151,7 +164,7 @@ class Mixing final : public Meeting {
     std::vector<Tensors> weights;
     for (const int each : all)
       weights.push_back(members[static_cast<std::size_t>(each)].weights);
-    return mean_of(weights);
+    return mean_between(weights);
   }
 
   Others others_;

@@ -32,6 +32,8 @@ using Members = std::vector<Member>;
 class Meeting {
  public:
   virtual ~Meeting() = default;
+  /// Whether a replica's gradient counts by the samples of its batch.
+  virtual bool counts_samples() const { return false; }
   virtual void update(Members& members, const std::vector<Tensors>& gradients) {
     for (std::size_t r = 0; r < members.size(); ++r)
       members[r].step(gradients[r]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -109,22 +110,25 @@ class Dgc final : public PlainCompressor {
   double warmup_;
 };
 
-/// A15: each row by the means of its two halves.
+int sign_of(float number) {
+  return number > 0 ? 1 : number < 0 ? -1 : 0;
+}
+
+/// A15: each row by the means of its two halves; what is 0 is in neither.
 Numbers halves_of(const Numbers& numbers, std::size_t rows) {
   Numbers means;
   const std::size_t length = numbers.size() / rows;
   for (std::size_t row = 0; row < rows; ++row) {
-    double sums[2] = {0, 0};
-    std::size_t counts[2] = {0, 0};
+    std::map<int, double> sums;
+    std::map<int, int> counts;
     for (std::size_t i = row * length; i < (row + 1) * length; ++i) {
-      const int half = numbers[i] >= 0 ? 1 : 0;
-      sums[half] += static_cast<double>(numbers[i]);
-      ++counts[half];
+      sums[sign_of(numbers[i])] += static_cast<double>(numbers[i]);
+      ++counts[sign_of(numbers[i])];
     }
     for (std::size_t i = row * length; i < (row + 1) * length; ++i) {
-      const int half = numbers[i] >= 0 ? 1 : 0;
+      const int half = sign_of(numbers[i]);
       means.push_back(
-          static_cast<float>(sums[half] / static_cast<double>(counts[half])));
+          half == 0 ? 0 : static_cast<float>(sums[half] / counts[half]));
     }
   }
   return means;
@@ -222,7 +226,7 @@ class Majority final : public PlainCompressor {
       for (std::size_t i = 0; i < votes.size(); ++i) {
         float& mean = means_[r][i];
         mean = momentum_ * mean + (1 - momentum_) * gradients[r][i];
-        votes[i] += mean >= 0 ? 1 : -1;
+        votes[i] += sign_of(mean);
       }
     Numbers decided;
     const auto all = static_cast<float>(gradients.size());
@@ -389,7 +393,8 @@ MakePlainCompressor plain_scaled_signs() {
       const auto mean =
           static_cast<float>(sum / static_cast<double>(from.size()));
       Numbers sent;
-      for (const float each : from) sent.push_back(each >= 0 ? mean : -mean);
+      for (const float each : from)
+        sent.push_back(static_cast<float>(sign_of(each)) * mean);
       return sent;
     });
   };

@@ -32,7 +32,7 @@ at::Tensor PlainLstm::forward(const at::Tensor& tokens) {
     }
     x = at::stack(places, 1);
   }
-  return vocabulary_(x);
+  return linear(vocabulary_, x);
 }
 
 }  // namespace sluice

@@ -114,11 +114,11 @@ Tensor PlainGpt::attend(Layer& layer, const Tensor& x) const {
   const auto split = [&](const Tensor& part) {  // -> [N, heads, T, d]
     return part.view({x.size(0), x.size(1), sizes_.heads, -1}).transpose(1, 2);
   };
-  const std::vector<Tensor> parts = layer.qkv(x).chunk(3, -1);
+  const std::vector<Tensor> parts = linear(layer.qkv, x).chunk(3, -1);
   const Tensor mixed = at::scaled_dot_product_attention(
       split(parts[0]), split(parts[1]), split(parts[2]), {}, 0.0, true);
-  return layer.attention_projection(
-      mixed.transpose(1, 2).contiguous().view(x.sizes()));
+  return linear(layer.attention_projection,
+                mixed.transpose(1, 2).contiguous().view(x.sizes()));
 }
 
 Tensor PlainGpt::forward(const Tensor& tokens) {
@@ -127,12 +127,12 @@ Tensor PlainGpt::forward(const Tensor& tokens) {
   for (Layer& layer : layers_) {
     x = x + attend(layer, layer.norm1(x));
     const Tensor hidden = nn::functional::gelu(
-        layer.hidden(layer.norm2(x)),
+        linear(layer.hidden, layer.norm2(x)),
         nn::functional::GELUFuncOptions().approximate("tanh"));
-    x = x + layer.projection(hidden);
+    x = x + linear(layer.projection, hidden);
   }
   x = norm_(x);
-  return sizes_.tied ? at::linear(x, token_->weight) : vocabulary_(x);
+  return sizes_.tied ? at::linear(x, token_->weight) : linear(vocabulary_, x);
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/linear.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
@@ -14,6 +15,12 @@
 #include "lib/boundaries/boundary.h"
 
 namespace sluice {
+
+/// A linear layer with its bias added by LibTorch's fused kernel, as Python's
+/// torch.nn.Linear does: the C++ one adds it in a pass of its own.
+inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
+  return at::linear(x, layer->weight, layer->bias);
+}
 
 /// Oracles: networks of LibTorch's own modules, written without anything of
 /// Sluice and never cut. Their parameters have Sluice's names.

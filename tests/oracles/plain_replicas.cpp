@@ -126,10 +126,19 @@ std::map<int, std::vector<Tensors>> PlainReplicas::gradients_of(
     std::int64_t turn) {
   std::map<int, std::vector<Tensors>> all;
   const auto replicas = static_cast<std::int64_t>(nets_.size());
+  std::vector<Batch> batches;
+  double samples = 0;
   for (std::int64_t r = 0; r < replicas; ++r) {
-    PlainNet& net = *nets_[static_cast<std::size_t>(r)];
-    const Tensors gradients =
-        sum_of_parts(net, source_->batch(turn * replicas + r));
+    batches.push_back(source_->batch(turn * replicas + r));
+    samples += static_cast<double>(batches.back().labels.size(0));
+  }
+  for (std::size_t r = 0; r < nets_.size(); ++r) {
+    PlainNet& net = *nets_[r];
+    const auto own = static_cast<double>(batches[r].labels.size(0));
+    const double weight = meetings_.at(1)->counts_samples()
+                              ? static_cast<double>(replicas) * own / samples
+                              : 1;
+    const Tensors gradients = sum_of_parts(net, batches[r], weight);
     auto next = gradients.begin();
     for (const auto& [block, named] : net.named()) {
       const auto end = next + std::ssize(named);
@@ -140,7 +149,8 @@ std::map<int, std::vector<Tensors>> PlainReplicas::gradients_of(
   return all;
 }
 
-Tensors PlainReplicas::sum_of_parts(PlainNet& net, const Batch& batch) const {
+Tensors PlainReplicas::sum_of_parts(PlainNet& net, const Batch& batch,
+                                    double weight) const {
   const std::int64_t whole = batch.labels.size(0);
   const std::int64_t size = kBatchSize / method_.micro_batches;
   Tensors sums;
@@ -150,7 +160,8 @@ Tensors PlainReplicas::sum_of_parts(PlainNet& net, const Batch& batch) const {
                                    batch.labels.slice(0, at, end), whole);
     if (sums.empty()) sums.resize(part.size());
     for (std::size_t i = 0; i < part.size(); ++i)
-      sums[i] = sums[i].defined() ? sums[i] + part[i] : part[i];
+      sums[i] =
+          sums[i].defined() ? sums[i] + part[i] * weight : part[i] * weight;
   }
   return sums;
 }

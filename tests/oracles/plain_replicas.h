@@ -52,7 +52,8 @@ class PlainReplicas {
   std::map<int, std::vector<Tensors>> gradients_of(std::int64_t turn);
   /// Of the turn's micro-batches, one after the other: the loss of each counts
   /// by its share of the samples.
-  Tensors sum_of_parts(PlainNet& net, const Batch& batch) const;
+  /// All of it by a factor, that of the batch among those of the turn.
+  Tensors sum_of_parts(PlainNet& net, const Batch& batch, double weight) const;
   void update(int block, const std::vector<Tensors>& gradients);
 
   Method method_;

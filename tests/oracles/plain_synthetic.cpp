@@ -182,6 +182,13 @@ Gradients mean_of(const std::vector<Gradients>& all) {
 
 using Replicas = std::vector<Oracle>;
 
+void weigh(const std::vector<double>& weights,
+           std::vector<Gradients>& gradients) {
+  for (std::size_t r = 0; r < gradients.size(); ++r)
+    for (auto& [name, gradient] : gradients[r])
+      if (weights[r] != 1) gradient = gradient * weights[r];
+}
+
 /// All step by the mean of their gradients.
 void step_together(const std::vector<Gradients>& gradients,
                    Replicas& replicas) {
@@ -189,11 +196,14 @@ void step_together(const std::vector<Gradients>& gradients,
   for (Oracle& replica : replicas) replica.step(mean);
 }
 
-void sum_gradients(const std::vector<Gradients>& of_blocks,
-                   Replicas& replicas) {
+/// weights: of each replica's batch in the means, by its samples.
+void sum_gradients(std::vector<Gradients> of_blocks,
+                   const std::vector<double>& weights, Replicas& replicas) {
   std::vector<Gradients> of_lessons;
   for (const Oracle& replica : replicas)
     of_lessons.push_back(replica.of_lessons());
+  weigh(weights, of_blocks);
+  weigh(weights, of_lessons);
   step_together(of_blocks, replicas);
   step_together(of_lessons, replicas);
 }
@@ -228,13 +238,21 @@ NamedTensors plain_synthetic(const std::string& lines,
       {.batch_size = experiment.batch_size, .seed = experiment.seed});
   for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn) {
     std::vector<Gradients> of_blocks;
-    for (std::int64_t r = 0; r < count; ++r)
-      of_blocks.push_back(replicas[static_cast<std::size_t>(r)].of_blocks(
-          source.batch(turn * count + r)));
+    std::vector<double> weights;
+    double samples = 0;
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Batch batch = source.batch(turn * count + r);
+      weights.push_back(static_cast<double>(batch.labels.size(0)));
+      samples += weights.back();
+      of_blocks.push_back(
+          replicas[static_cast<std::size_t>(r)].of_blocks(batch));
+    }
+    for (double& weight : weights)
+      weight = static_cast<double>(count) * weight / samples;
     if (options.averages)
       average(of_blocks, replicas);
     else
-      sum_gradients(of_blocks, replicas);
+      sum_gradients(of_blocks, weights, replicas);
   }
   return replicas.front().weights();
 }

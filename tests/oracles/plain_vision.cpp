@@ -112,7 +112,7 @@ PlainVit::PlainVit(const Sizes& sizes) : sizes_(sizes) {
 
 Tensor PlainVit::attend(Layer& layer, const Tensor& x) const {
   const std::int64_t d = sizes_.width / sizes_.heads;
-  const Tensor all = layer.qkv(x);  // [N, T, 3 C]
+  const Tensor all = linear(layer.qkv, x);  // [N, T, 3 C]
   std::vector<Tensor> mixed;
   for (std::int64_t head = 0; head < sizes_.heads; ++head) {
     const auto part = [&](std::int64_t which) {
@@ -123,7 +123,7 @@ Tensor PlainVit::attend(Layer& layer, const Tensor& x) const {
                                .softmax(-1);
     mixed.push_back(at::matmul(weights, part(2)));
   }
-  return layer.attention_projection(at::cat(mixed, 2));
+  return linear(layer.attention_projection, at::cat(mixed, 2));
 }
 
 Tensor PlainVit::forward(const Tensor& images) {
@@ -133,8 +133,8 @@ Tensor PlainVit::forward(const Tensor& images) {
   x = x + position_;
   for (Layer& layer : layers_) {
     x = x + attend(layer, layer.norm1(x));
-    x = x +
-        layer.projection(nn::functional::gelu(layer.hidden(layer.norm2(x))));
+    x = x + linear(layer.projection,
+                   nn::functional::gelu(linear(layer.hidden, layer.norm2(x))));
   }
   x = norm_(x);
   return linear_(sizes_.class_token ? x.select(1, 0) : x.mean(1));
@@ -167,12 +167,12 @@ Tensor PlainMixer::forward(const Tensor& images) {
   Tensor x = patches_(images).flatten(2).transpose(1, 2);
   for (Layer& layer : layers_) {
     const Tensor columns = layer.norm1(x).transpose(1, 2);
-    x = x +
-        layer
-            .token_projection(nn::functional::gelu(layer.token_hidden(columns)))
-            .transpose(1, 2);
-    x = x + layer.channel_projection(
-                nn::functional::gelu(layer.channel_hidden(layer.norm2(x))));
+    x = x + linear(layer.token_projection,
+                   nn::functional::gelu(linear(layer.token_hidden, columns)))
+                .transpose(1, 2);
+    x = x + linear(layer.channel_projection,
+                   nn::functional::gelu(
+                       linear(layer.channel_hidden, layer.norm2(x))));
   }
   return linear_(norm_(x).mean(1));
 }

@@ -92,8 +92,11 @@ class PlainCopies {
 
   void train() {
     for (std::int64_t turn = 0; turn < kTurns; ++turn) {
+      double samples = 0;
       for (std::int64_t b = turn * in_turn_; b < (turn + 1) * in_turn_; ++b)
-        go_through(b);
+        samples += static_cast<double>(source_->batch(b).labels.size(0));
+      for (std::int64_t b = turn * in_turn_; b < (turn + 1) * in_turn_; ++b)
+        go_through(b, samples);
       for (std::vector<Copy>& copies : blocks_) step(copies);
     }
   }
@@ -115,8 +118,11 @@ class PlainCopies {
     return copies[static_cast<std::size_t>(batch) % copies.size()];
   }
 
-  void go_through(std::int64_t b) {
+  /// samples: of the turn, of which the batch's count as much as others'.
+  void go_through(std::int64_t b, double samples) {
     const Batch batch = source_->batch(b);
+    const double weight = static_cast<double>(in_turn_) *
+                          static_cast<double>(batch.labels.size(0)) / samples;
     Copy& lower = of_batch(blocks_[0], b);
     Copy& upper = of_batch(blocks_[1], b);
     const at::Tensor features =
@@ -129,7 +135,8 @@ class PlainCopies {
              at::cross_entropy_loss(lower.layers[1](features), batch.labels);
     Tensors wanted = lower.weights;
     wanted.insert(wanted.end(), upper.weights.begin(), upper.weights.end());
-    const Tensors all = torch::autograd::grad({loss}, wanted);
+    Tensors all = torch::autograd::grad({loss}, wanted);
+    for (at::Tensor& gradient : all) gradient = gradient * weight;
     const auto middle =
         all.begin() + static_cast<std::ptrdiff_t>(lower.weights.size());
     const at::NoGradGuard no_grad;

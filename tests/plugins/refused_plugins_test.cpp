@@ -57,6 +57,30 @@ TEST_F(RefusedPlugin, OfAnotherBuildIsNotEvenLoaded) {
                  "1.0.0, C++ ABI 1002/1, but this program is Sluice ");
 }
 
+TEST_F(RefusedPlugin, ThatIsCutShort) {
+  const auto size = fs::file_size(built("mine"));
+  for (const auto part : {size - 1, size * 9 / 10, size * 3 / 4}) {
+    const std::string cut = path(fmt::format("cut{}.so", part));
+    fs::copy_file(built("mine"), cut);
+    fs::resize_file(cut, part);
+    expect_refused(cut,
+                   "is a part of a shared library, or a damaged one: it "
+                   "has " +
+                       std::to_string(part) + " bytes");
+  }
+}
+
+TEST_F(RefusedPlugin, WhoseHeadersPointBeyondItsEnd) {
+  constexpr std::streamoff kSegmentsAt = 32;  // e_phoff
+  const std::string damaged = path("damaged.so");
+  fs::copy_file(built("mine"), damaged);
+  std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(kSegmentsAt);
+  file.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);
+  file.close();
+  expect_refused(damaged, "a table of segments");
+}
+
 TEST_F(RefusedPlugin, WithoutAnEntry) {
   expect_refused(built("no_entry"), "has no function sluice_register");
 }

@@ -1,9 +1,13 @@
 #include "tests/simcuda/fallback.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -20,6 +24,7 @@ class Call {
   Call(const c10::OperatorHandle& operation, torch::jit::Stack& stack)
       : schema_(operation.schema()), stack_(stack) {}
 
+  /// Throws, as CUDA's operations do, where tensors lie on several devices.
   void take_arguments();
   /// The device of the first argument that has one.
   int device() const { return device_.value_or(current_device()); }
@@ -27,6 +32,9 @@ class Call {
   void give_results(const Use& use);
 
  private:
+  void expect_one_device(const at::Tensor& tensor);
+  void grow_outputs(const Use& use);
+
   struct Argument {
     at::Tensor tensor;
     at::Tensor cpu;
@@ -42,12 +50,45 @@ class Call {
   torch::jit::Stack& stack_;
   std::vector<Argument> arguments_;
   std::optional<int> device_;
+  bool has_host_tensor_ = false;
 };
 
+/// Operations of CUDA that take some tensors from the host, or whose lists may
+/// lie on several devices.
+bool may_mix_devices(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kMixed = {
+      "aten::index",        "aten::index_put",        "aten::index_put_",
+      "aten::tensor_split", "aten::_index_put_impl_", "aten::_foreach_"};
+  return std::any_of(kMixed.begin(), kMixed.end(), [&](std::string_view each) {
+    return each.back() == '_' ? name.starts_with(each) : name == each;
+  });
+}
+
+/// Numbers of no dimension may lie on the host.
+void Call::expect_one_device(const at::Tensor& tensor) {
+  if (may_mix_devices(schema_.name())) return;
+  if (tensor.is_cpu() && tensor.dim() == 0) return;
+  has_host_tensor_ |= tensor.is_cpu();
+  const bool is_elsewhere =
+      tensor.is_cuda() && device_ && tensor.get_device() != *device_;
+  TORCH_CHECK(!is_elsewhere && !(has_host_tensor_ && device_),
+              "Expected all tensors to be on the same device, but found at "
+              "least two: ",
+              schema_.name(), " got one on ", tensor.device());
+}
+
 at::Tensor Call::take(const at::Tensor& tensor, bool is_written) {
-  if (!tensor.defined() || !tensor.is_cuda()) return tensor;
-  if (!device_) device_ = tensor.get_device();
-  arguments_.push_back({tensor, as_cpu(tensor), is_written});
+  if (!tensor.defined()) return tensor;
+  if (tensor.is_cuda() && !device_) device_ = tensor.get_device();
+  expect_one_device(tensor);
+  if (!tensor.is_cuda()) return tensor;
+  // An operation may make an output larger that has no elements yet.
+  const bool may_grow = is_written && tensor.numel() == 0;
+  arguments_.push_back(
+      {tensor,
+       may_grow ? at::empty(tensor.sizes(), tensor.options().device(at::kCPU))
+                : as_cpu(tensor),
+       is_written});
   return arguments_.back().cpu;
 }
 
@@ -125,7 +166,17 @@ at::Tensor Call::give(const at::Tensor& cpu, const Use& use) const {
   return copied_to_device(cpu, use);
 }
 
+void Call::grow_outputs(const Use& use) {
+  for (const Argument& each : arguments_) {
+    if (!each.is_written || each.cpu.numel() == each.tensor.numel()) continue;
+    each.tensor.resize_(each.cpu.sizes());
+    write(each.tensor, use);
+    as_cpu(each.tensor).copy_(each.cpu);
+  }
+}
+
 void Call::give_results(const Use& use) {
+  grow_outputs(use);
   const std::size_t first = stack_.size() - schema_.returns().size();
   for (std::size_t i = first; i < stack_.size(); ++i) {
     c10::IValue& value = stack_[i];

@@ -91,6 +91,19 @@ TEST_F(IpcGreeting, OfGpusThatDoNotReachEachOtherIsHeardByBoth) {
   expect_none("can't read the other's memory");
 }
 
+TEST_F(IpcGreeting, OfOneThatSharesItsGpuUnwillinglyIsHeardByBoth) {
+  upper_.name = lower_.name;
+  upper_says_ = said_by(upper_);
+  upper_says_.same_gpu_refusal = "they take turns";
+  expect_none("they take turns");
+}
+
+TEST_F(IpcGreeting, WithAnotherGpuIgnoresWhatOneSaysOfItsOwn) {
+  upper_says_.same_gpu_refusal = "they take turns";
+  greet();
+  EXPECT_EQ(lower_hears_.peer, upper_.id());
+}
+
 TEST_F(IpcGreeting, OfTwoHostsIsHeardByBoth) {
   lower_says_.boot = "another";
   expect_none("two hosts");

@@ -30,6 +30,9 @@ using testing::ThrowsMessage;
 using namespace std::chrono_literals;
 
 constexpr Deadline kPatient = 60s;
+// Many times as long as a step of a slow peer, which a busy machine makes
+// slower; the steps together are longer.
+constexpr Deadline kWait = 1200ms;
 constexpr AreaShape kShape{
     .ring_bytes = 64 << 10, .slots = 2, .slot_bytes = 4096};
 
@@ -211,27 +214,27 @@ TEST_F(SharedPeer, ThatTakesNothingIsGivenUpAfterTheDeadline) {
 }
 
 TEST_F(SharedPeer, IsWaitedForWhileBytesArrive) {
-  meet(test_options(1, 400ms));
+  meet(test_options(1, kWait));
   const auto frame = encode_message({.batch = 7}, 1, FrameLimits{});
   const auto start = std::chrono::steady_clock::now();
   std::thread slow_peer([&] {
-    for (std::size_t i = 0; i < frame.size(); i += 16) {
+    for (std::size_t i = 0; i < frame.size(); i += 8) {
       std::this_thread::sleep_for(100ms);  // a slow peer, not a wait
-      write(std::span(frame).subspan(i, 16));
+      write(std::span(frame).subspan(i, 8));
     }
   });
   EXPECT_TRUE(link_.receiver->receive().has_value());
   slow_peer.join();
-  EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
+  EXPECT_GT(std::chrono::steady_clock::now() - start, kWait);
 }
 
 TEST_F(SharedPeer, IsWaitedForWhileItReads) {
-  meet(test_options(1, 400ms));
-  link_.sender->send(message_of(counting_tensor(DType::uint8, {640}, {1})));
+  meet(test_options(1, kWait));
+  link_.sender->send(message_of(counting_tensor(DType::uint8, {1600}, {1})));
   const auto start = std::chrono::steady_clock::now();
   std::thread slow_peer([&] {
     RingReader reader(theirs_area_->words(), theirs_area_->ring());
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 16; ++i) {
       std::this_thread::sleep_for(100ms);  // a slow peer, not a wait
       reader.skip(64);
       reader.release();
@@ -240,14 +243,14 @@ TEST_F(SharedPeer, IsWaitedForWhileItReads) {
   });
   link_.sender->send({});
   slow_peer.join();
-  EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
+  EXPECT_GT(std::chrono::steady_clock::now() - start, kWait);
 }
 
 TEST_F(SharedPeer, IsWaitedForWhileItsLearnerMoves) {
-  meet(test_options(1, 400ms));
+  meet(test_options(1, kWait));
   const auto start = std::chrono::steady_clock::now();
   std::thread busy_peer([&] {
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 16; ++i) {
       std::this_thread::sleep_for(100ms);  // a busy peer, not a wait
       ++area_->words().progress;
     }
@@ -255,7 +258,7 @@ TEST_F(SharedPeer, IsWaitedForWhileItsLearnerMoves) {
   });
   EXPECT_TRUE(link_.receiver->receive().has_value());
   busy_peer.join();
-  EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
+  EXPECT_GT(std::chrono::steady_clock::now() - start, kWait);
 }
 
 TEST_F(SharedPeer, SeesThatTheLearnerMoved) {

@@ -29,7 +29,7 @@ constexpr std::size_t kSummedAtOnce = std::size_t{128} << 10;
 asio::awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   try {
     while (!self->mailbox_.over()) co_await self->read_frame();
-    self->end_ = {.reason = "it is gone", .peer_gone = true};
+    self->end_ = {.reason = kGone, .peer_gone = true};
   } catch (const std::exception& error) {
     self->end_ = end_after(error);
     if (self->silent_)

@@ -68,6 +68,8 @@ std::string why_no_ipc(const IpcHello& mine, const IpcHello& theirs,
   if (!mine.refusal.empty()) return mine.refusal;
   if (!theirs.refusal.empty()) return theirs.refusal;
   if (mine.boot != theirs.boot) return "they are on two hosts";
+  if (mine.device == theirs.device && !mine.same_gpu_refusal.empty())
+    return mine.same_gpu_refusal;
   if (device == nullptr || !device->may_reach(theirs.device))
     return "one of their GPUs can't read the other's memory";
   try {

@@ -23,6 +23,9 @@ struct IpcHello {
   DeviceId device = {};
   IpcHandle memory = {};     ///< some of it; nothing where `refusal` is not ""
   std::string refusal = {};  ///< why it doesn't use CUDA IPC
+  /// Why it doesn't with a peer on the same GPU. The peer is not sent it, but
+  /// learns of it by the answer.
+  std::string same_gpu_refusal = {};
 };
 
 /// Texts are cut to 200 bytes.

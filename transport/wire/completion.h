@@ -23,13 +23,23 @@ inline constexpr Deadline kLongestWait = std::chrono::hours(8760);
 /// what it has left to write is given up.
 inline constexpr Deadline kLinger = std::chrono::seconds(5);
 
+/// What is said of a peer that is gone, whichever sign of it comes first: its
+/// last frame, the end of its stream, or an error of the socket.
+inline constexpr const char* kGone = "it is gone";
+
+/// Whether that is all that the error says. Which of them comes depends on what
+/// lay unread when the peer ended.
+inline bool is_end_of_peer(const boost::system::error_code& error) {
+  namespace asio = boost::asio;
+  return error == asio::error::eof || error == asio::error::broken_pipe ||
+         error == asio::error::connection_reset ||
+         error == asio::ssl::error::stream_truncated;
+}
+
 /// Throws PeerGone when it is.
 inline void check_peer(const boost::system::error_code& error) {
-  if (error == boost::asio::error::eof ||
-      error == boost::asio::ssl::error::stream_truncated) {
-    throw PeerGone("it is gone");
-  }
-  if (error) throw PeerGone("it is gone: {}", error.message());
+  if (is_end_of_peer(error)) throw PeerGone("{}", kGone);
+  if (error) throw PeerGone("{}: {}", kGone, error.message());
 }
 
 }  // namespace sluice

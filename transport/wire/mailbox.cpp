@@ -80,9 +80,7 @@ void Mailbox::send(Outgoing frame) {
                options_.there);
   if (cannot_send()) {
     constexpr auto kText = "{} waited for {} to take a message: {}";
-    if (!is_dead())
-      throw PeerGone(kText, options_.here, options_.there,
-                     "it receives no more");
+    if (!is_dead()) throw PeerGone(kText, options_.here, options_.there, kGone);
     throw_end(kText, options_, failure_);
   }
   SLUICE_CHECK(credits_ > 0, "{} sends to {} without a credit", options_.here,
@@ -111,9 +109,7 @@ std::optional<Message> Mailbox::receive() {
   if (inbox_.empty()) {
     if (no_more_ && !quit_) return std::nullopt;
     constexpr auto kText = "{} waited for a message from {}: {}";
-    if (quit_)
-      throw PeerGone(kText, options_.here, options_.there,
-                     "it stopped sending without a close");
+    if (quit_) throw PeerGone(kText, options_.here, options_.there, kGone);
     throw_end(kText, options_, failure_);
   }
   Message message = std::move(inbox_.front());

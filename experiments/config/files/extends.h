@@ -12,12 +12,13 @@ namespace sluice {
 /// merged key by key, everything else (lists too) is replaced; each file is a
 /// layer of its own. The result has no key `extends`. A run's config that is
 /// older than a key says what the run had in its place (run_config.h). Throws
-/// UserError as read_toml_file() does, and for a file that inherits from
-/// itself.
+/// UserError as read_toml_file() does, for a file that inherits from itself,
+/// and for more than 256 files, 32 files in a chain, or kMostValues values.
 ConfigNode read_config_file(const std::string& path);
 
 /// How a file is laid over what it extends, as a later layer: what is in `over`
-/// wins; tables are merged key by key, everything else is replaced.
+/// wins; tables are merged key by key, everything else is replaced; a common
+/// key of all blocks replaces those of single blocks (common_keys.h).
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
 
 /// The same of two parts that keep their layers.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/nesting.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 
@@ -19,9 +20,7 @@ namespace {
 
 constexpr std::string_view kReference = "${";
 
-/// References that refer to references grow exponentially; nobody's config has
-/// so many values, or strings of so many bytes.
-constexpr std::size_t kMostValues = 100'000;
+/// References that refer to references grow exponentially.
 constexpr std::size_t kLongestString = 65'536;
 constexpr std::size_t kLongestChain = 64;
 
@@ -44,7 +43,7 @@ class Interpolation {
   ConfigNode resolved(const ConfigNode& node, const std::string& path) {
     if (++values_ > kMostValues)
       throw UserError(
-          "{}: {}: what is referred to comes to more than {} "
+          "{}: {}: the config, with what it refers to, has more than {} "
           "values",
           node.origin.text(), path, kMostValues);
     if (const auto* text = std::get_if<std::string>(&node.value))

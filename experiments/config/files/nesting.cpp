@@ -30,6 +30,11 @@ class Walk {
     if (c == ']' || c == '}') --brackets_;
     if (c == '\n' || c == '=' || c == ',' || c == '{') dots_ = 0;
     if (c == '\n') ++line_;
+    if (c == '=' || c == ',' || c == '[') ++values_;
+    if (values_ > kMostValues)
+      throw UserError(
+          "{}:{}: here are more than {} keys and values, so it is no config",
+          name_, line_, kMostValues);
     if (dots_ >= kMostLevels || brackets_ > kMostLevels)
       throw UserError("{}:{}: a key or value is nested more than {} deep",
                       name_, line_, kMostLevels);
@@ -60,6 +65,7 @@ class Walk {
   int line_ = 1;
   int dots_ = 0;
   int brackets_ = 0;
+  std::size_t values_ = 0;
 };
 
 }  // namespace

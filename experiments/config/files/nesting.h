@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,9 +10,16 @@ namespace sluice {
 /// would run out of its stack in one of 60 000 levels.
 inline constexpr int kDeepestNesting = 64;
 
+/// Values of a config, with all that it extends and refers to; keys of one of
+/// its tables; and bytes of a key. Files of strangers have more.
+inline constexpr std::size_t kMostValues = 100'000;
+inline constexpr std::size_t kMostKeys = 10'000;
+inline constexpr std::size_t kLongestKey = 1'000;
+
 /// Throws UserError "NAME:LINE: ..." when the TOML `text` has a dotted key, or
-/// brackets in brackets, of more parts than half of that: before the parser
-/// makes tables of them. What both make together it doesn't see.
+/// brackets in brackets, of more parts than half of kDeepestNesting, or more
+/// than kMostValues values: before the parser makes tables of them. What both
+/// kinds of nesting make together it doesn't see.
 void check_toml_nesting(std::string_view text, const std::string& name);
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
 
@@ -90,7 +91,7 @@ void apply_override(ConfigNode& root, std::string_view text) {
         "a.b.c=value",
         kOrigin, shortened(text));
   }
-  root.set_path(key, override_value(text.substr(equals + 1), key));
+  set_for_all(root, key, override_value(text.substr(equals + 1), key));
 }
 
 ConfigNode override_value(std::string_view text, std::string_view key) {

@@ -47,7 +47,20 @@ class Converter {
         name_, line, key);
   }
 
+  /// Look-ups in a table take time by its keys.
+  void check_keys(const toml::table& table) const {
+    for (auto&& [key, node] : table)
+      if (key.str().size() > kLongestKey)
+        throw UserError("{}:{}: the key '{:.60}...' has more than {} bytes",
+                        name_, key.source().begin.line, key.str(), kLongestKey);
+    if (table.size() > kMostKeys)
+      throw UserError("{}:{}: a table has {} keys; at most {} are allowed",
+                      name_, table.source().begin.line, table.size(),
+                      kMostKeys);
+  }
+
   ConfigNode::Table entries(const toml::table& from, int depth) const {
+    check_keys(from);
     std::vector<std::pair<const toml::key*, const toml::node*>> sorted;
     for (auto&& [key, node] : from) sorted.emplace_back(&key, &node);
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {

@@ -158,6 +158,41 @@ DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
           .rgb = is_cmyk ? rgb_of_cmyk(values) : std::move(values)};
 }
 
+/// Files that are taken for images, by how they begin.
+struct OtherKind {
+  std::string_view magic;
+  std::size_t at;
+  const char* what;
+};
+
+constexpr std::array kOtherKinds = {
+    OtherKind{"WEBP", 8, "a WebP file; convert it to PNG or JPEG"},
+    OtherKind{"GIF8", 0, "a GIF file; convert it to PNG"},
+    OtherKind{"BM", 0, "a BMP file; convert it to PNG"},
+    OtherKind{{"II*\0", 4}, 0, "a TIFF file; convert it to PNG"},
+    OtherKind{{"MM\0*", 4}, 0, "a TIFF file; convert it to PNG"},
+    OtherKind{"ftyp", 4, "a HEIC, AVIF or film file; convert it to JPEG"},
+    OtherKind{{"\0\5\26\7", 4},
+              0,
+              "the resource fork of a file, not a picture; remove it"},
+    OtherKind{"<", 0, "a page or drawing of the web, not a picture"},
+    OtherKind{"version https://git-lfs", 0,
+              "a pointer of Git LFS; git lfs pull brings the file"},
+};
+
+[[noreturn]] void refuse_other_kind(std::span<const std::uint8_t> bytes,
+                                    const std::string& path) {
+  if (bytes.empty())
+    throw UserError("{}: is neither a PNG nor a JPEG file: it is empty", path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              bytes.size());
+  for (const OtherKind& kind : kOtherKinds)
+    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.magic))
+      throw UserError("{}: is neither a PNG nor a JPEG file, but {}", path,
+                      kind.what);
+  throw UserError("{}: is neither a PNG nor a JPEG file", path);
+}
+
 }  // namespace
 
 DecodedImage decode_image(std::span<const std::uint8_t> bytes,
@@ -166,7 +201,7 @@ DecodedImage decode_image(std::span<const std::uint8_t> bytes,
     return decode_png(bytes, path, most_pixels);
   if (begins_with(bytes, kJpegMagic))
     return decode_jpeg(bytes, path, most_pixels);
-  throw UserError("{}: is neither a PNG nor a JPEG file", path);
+  refuse_other_kind(bytes, path);
 }
 
 }  // namespace sluice

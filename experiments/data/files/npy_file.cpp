@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/error.h"
 
@@ -34,7 +35,7 @@ class NpyDictionary {
   NpyDictionary(std::string_view text, const std::string& path)
       : rest_(text), path_(path) {}
 
-  PackedArray read() {
+  NpyForm read() {
     take("{");
     while (!takes("}")) {
       const std::string_view key = string();
@@ -46,7 +47,7 @@ class NpyDictionary {
     }
     skip_spaces();
     if (!rest_.empty() || !has_type_ || !has_order_ || !has_sizes_) fail();
-    return array_;
+    return form_;
   }
 
  private:
@@ -70,20 +71,11 @@ class NpyDictionary {
     if (rest_.starts_with("["))
       throw UserError(
           "{}: holds records; save each field as an array of its own", path_);
-    const std::string_view code = string();
-    for (const NpyType& type : kNpyTypes) {
-      if (type.code != code) continue;
-      array_.dtype = type.dtype;
-      return;
-    }
-    if (code.starts_with(">"))
+    form_.code = string();
+    if (form_.code.starts_with(">"))
       throw UserError(
           "{}: its numbers ({}) are big-endian; save them little-endian", path_,
-          code);
-    throw UserError(
-        "{}: holds '{}'; save it as float32, float64, float16, int64, int32, "
-        "int16, int8, uint8 or bool",
-        path_, code);
+          form_.code);
   }
 
   void read_order() {
@@ -97,8 +89,8 @@ class NpyDictionary {
   void read_sizes() {
     take("(");
     while (!takes(")")) {
-      array_.sizes.push_back(number());
-      if (array_.sizes.size() > kMaxDimensions)
+      form_.sizes.push_back(number());
+      if (form_.sizes.size() > kMaxDimensions)
         throw UserError("{}: has more than {} dimensions", path_,
                         kMaxDimensions);
       if (takes(",")) continue;
@@ -152,7 +144,7 @@ class NpyDictionary {
 
   std::string_view rest_;
   const std::string& path_;
-  PackedArray array_;
+  NpyForm form_;
   bool has_type_ = false;
   bool has_order_ = false;
   bool has_sizes_ = false;
@@ -165,6 +157,15 @@ std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::size_t begin,
   for (std::size_t i = 0; i < count; ++i)
     number |= std::uint64_t{bytes[begin + i]} << (8 * i);
   return number;
+}
+
+DType type_of(const NpyForm& form, const std::string& path) {
+  for (const NpyType& type : kNpyTypes)
+    if (type.code == form.code) return type.dtype;
+  throw UserError(
+      "{}: holds '{}'; save it as float32, float64, float16, int64, int32, "
+      "int16, int8, uint8 or bool",
+      path, form.code);
 }
 
 /// Throws unless the file ends with the last number.
@@ -186,8 +187,8 @@ void check_npy_size(const PackedArray& array, const std::string& path,
 
 }  // namespace
 
-PackedArray read_npy_header(std::span<const std::uint8_t> head,
-                            const std::string& path, std::uint64_t file_bytes) {
+NpyForm read_npy_form(std::span<const std::uint8_t> head,
+                      const std::string& path) {
   constexpr std::size_t kVersionAt = 6;
   constexpr std::size_t kLengthAt = 8;
   if (head.size() < kLengthAt + 4 ||
@@ -211,8 +212,17 @@ PackedArray read_npy_header(std::span<const std::uint8_t> head,
   const std::string_view text(
       reinterpret_cast<const char*>(head.data()) + text_at,
       static_cast<std::size_t>(length));
-  PackedArray array = NpyDictionary(text, path).read();
-  array.begin = text_at + length;
+  NpyForm form = NpyDictionary(text, path).read();
+  form.begin = text_at + length;
+  return form;
+}
+
+PackedArray read_npy_header(std::span<const std::uint8_t> head,
+                            const std::string& path, std::uint64_t file_bytes) {
+  NpyForm form = read_npy_form(head, path);
+  const PackedArray array = {.dtype = type_of(form, path),
+                             .sizes = std::move(form.sizes),
+                             .begin = form.begin};
   check_npy_size(array, path, file_bytes);
   return array;
 }

@@ -17,6 +17,14 @@ struct PackedArray {
   std::uint64_t begin = 0;  ///< the first byte of the first number
 };
 
+/// What a .npy header says, whatever its numbers are: read_npy_header() below
+/// takes those of DType alone.
+struct NpyForm {
+  std::string code = {};  ///< NumPy's: "<u2"
+  std::vector<std::int64_t> sizes = {};
+  std::uint64_t begin = 0;  ///< the first byte of the first number
+};
+
 /// Bytes that hold any header which read_npy_header() takes.
 inline constexpr std::size_t kMostNpyHead = 4096;
 
@@ -28,5 +36,10 @@ inline constexpr std::size_t kMostNpyHead = 4096;
 /// DType (complex numbers, texts, records, objects).
 PackedArray read_npy_header(std::span<const std::uint8_t> head,
                             const std::string& path, std::uint64_t file_bytes);
+
+/// The same for numbers of any type but records; whether they end with the file
+/// is the caller's to see.
+NpyForm read_npy_form(std::span<const std::uint8_t> head,
+                      const std::string& path);
 
 }  // namespace sluice

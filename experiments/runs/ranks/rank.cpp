@@ -90,12 +90,35 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::string master_in(const Environment& environment) {
-  const auto host = environment("MASTER_ADDR");
+/// MASTER_ADDR, an IPv6 address without the brackets that it may have.
+std::optional<std::string> host_in(const Environment& environment) {
+  std::optional<std::string> host = environment("MASTER_ADDR");
+  if (!host) return host;
+  std::string inside = *host;
+  if (inside.starts_with('[') && inside.ends_with(']') && inside.size() > 2)
+    inside = inside.substr(1, inside.size() - 2);
+  if (inside.find_first_of("[]") != inside.npos)
+    throw UserError(
+        "MASTER_ADDR is '{}', no address: write 10.0.0.1, ::1 or a name",
+        *host);
+  return inside;
+}
+
+std::string master_in(const Environment& environment, bool one_host) {
+  constexpr int kMostPort = 65535;
+  const auto host = host_in(environment);
   if (!host || !environment("MASTER_PORT")) return "";
   int port = number_in(environment, "MASTER_PORT");
+  // On one host the processes meet elsewhere: any free port will do.
+  const int least = one_host ? 0 : 1;
+  if (port < least || port > kMostPort)
+    throw UserError(
+        "MASTER_PORT is {}: ranks on several hosts meet at a port that all of "
+        "them know, from 1 to {}; set MASTER_PORT=29500",
+        port, kMostPort);
   // There torchrun itself listens on that port.
-  if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True")
+    port += port < kMostPort ? 1 : -1;
   return host->find(':') == host->npos ? fmt::format("{}:{}", *host, port)
                                        : fmt::format("[{}]:{}", *host, port);
 }
@@ -106,7 +129,7 @@ bool is_one_host(const Starter& starter, const Environment& environment,
     return number_in(environment, starter.hosts) == 1;
   if (starter.local && environment(starter.local))
     return number_in(environment, starter.local) == count;
-  return is_loopback(environment("MASTER_ADDR").value_or("localhost"));
+  return is_loopback(host_in(environment).value_or("localhost"));
 }
 
 int local_rank_in(const Starter& starter, const Environment& environment,
@@ -143,7 +166,7 @@ std::optional<Rank> rank_from(const Environment& environment) {
     if (rank.count == 1) continue;
     rank.job = job_of(starter, environment);
     rank.one_host = is_one_host(starter, environment, rank.count);
-    rank.master = master_in(environment);
+    rank.master = master_in(environment, rank.one_host);
     rank.local = local_rank_in(starter, environment, rank.number);
     return rank;
   }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/user_text.h"
+
 namespace sluice {
 namespace {
 
@@ -38,13 +40,13 @@ void WaitNotice::look(const std::stop_token& over) {
     ended.wait_for(lock, over, kPeriod, [] { return false; });
     // Once more at the end: what came last should be said, too.
     if (const std::string text = at_once_ ? at_once_() : ""; !text.empty())
-      fmt::print(stderr, "sluice: {}\n", text);
+      say("sluice: {}\n", text);
     const auto now = Clock::now();
     if (over.stop_requested() || now < next) continue;
     next = now + kAgain;
-    fmt::print(stderr, "sluice: {} ({:.0f} s so far, {:.0f} s at most)\n",
-               waiting_(), std::chrono::duration<double>(now - begin).count(),
-               std::chrono::duration<double>(patience_).count());
+    say("sluice: {} ({:.0f} s so far, {:.0f} s at most)\n", waiting_(),
+        std::chrono::duration<double>(now - begin).count(),
+        std::chrono::duration<double>(patience_).count());
   }
 }
 

@@ -81,7 +81,7 @@ std::string bottleneck(const Json& blocks) {
 }
 
 std::string head(const Json& run, double now) {
-  const double per_epoch = std::max(1.0, run.value("turns_per_epoch", 1.0));
+  const double per_epoch = run.value("turns_per_epoch", 1.0);
   const double ahead = run.value("turns_ahead", 0.0);
   double turn = 0;
   double rate = 0;

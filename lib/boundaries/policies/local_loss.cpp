@@ -152,7 +152,8 @@ MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   ReachRule rule = ReachRule::sum;
   options.key("reach", reach,
               {.text = "from how many blocks above gradients of local losses "
-                       "come; 0: none (greedy)",
+                       "come; 0: none (greedy), at most the number of blocks "
+                       "less one",
                .unit = "blocks",
                .min = 0,
                .max = 1000});

@@ -2,9 +2,11 @@
 // descent and its application to data-parallel distributed training of speech
 // DNNs", sections 3 and 4. Of what each output has (a row here, a column
 // there), elements of either sign are sent as one bit and become the mean of
-// their half. Replicas are the owners of stripes of rows: each sends its bits
-// of a stripe to the owner, which sums in the order of the replicas, quantises
-// the sum with a residual of its own, and sends it to all.
+// their half; those that are 0 stay 0, where the paper counts them to the
+// positive half, whose mean moved weights without a gradient (DeepSpeed wants a
+// mask of these). Replicas are the owners of stripes of rows: each sends its
+// bits of a stripe to the owner, which sums in the order of the replicas,
+// quantises the sum with a residual of its own, and sends it to all.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -227,6 +229,7 @@ class OneBit final : public GradientExchange {
   std::int64_t sent_bytes_ = 0;
 };
 
+/// Of elements without zeros.
 double bytes_in_halves(const std::vector<TensorSizes>& all) {
   double bytes = kMessageBytes;
   for (const TensorSizes& sizes : all) {
@@ -234,7 +237,8 @@ double bytes_in_halves(const std::vector<TensorSizes>& all) {
     for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
     const double rows =
         sizes.size() > 1 ? static_cast<double>(sizes.front()) : 1.0;
-    if (elements > 0) bytes += rows * (8 + 4 * std::ceil(elements / rows / 32));
+    if (elements > 0)
+      bytes += 4 + rows * (8 + 4 * std::ceil(elements / rows / 32));
   }
   return bytes;
 }

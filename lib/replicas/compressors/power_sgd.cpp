@@ -60,9 +60,18 @@ at::Tensor first_query(const std::string& name, const MatrixShape& shape,
   return query.to(like.device());
 }
 
+/// With the columns that are 0 as they were at first: what comes of them would
+/// be 0 for ever, where a gradient was 0 in one update and its first rows are.
+at::Tensor without_zero_columns(const at::Tensor& query,
+                                const at::Tensor& first) {
+  const at::Tensor is_zero = query.abs().amax(0, /*keepdim=*/true).eq(0);
+  return at::where(is_zero, first, query);
+}
+
 /// What PowerSGD keeps of a tensor, and holds while it is exchanged.
 struct LowRank {
   MatrixShape shape = {};
+  at::Tensor first = {};     ///< Q of the first update
   at::Tensor query = {};     ///< Q
   at::Tensor residual = {};  ///< [rows, columns]; undefined: none is kept
   at::Tensor matrix = {};    ///< gradient and residual
@@ -77,7 +86,8 @@ class PowerSgd final : public GradientExchange {
     for (const auto& [name, tensor] : parameters) {
       LowRank each{.shape = matrix_of(tensor.sizes(), rank)};
       if (each.shape.rank > 0) {
-        each.query = first_query(name, each.shape, site.seed, tensor);
+        each.first = first_query(name, each.shape, site.seed, tensor);
+        each.query = each.first.clone();
         if (has_error_feedback)
           each.residual =
               at::zeros({each.shape.rows, each.shape.columns},
@@ -129,7 +139,7 @@ class PowerSgd final : public GradientExchange {
       if (!is_low_rank(i)) continue;
       LowRank& each = tensors_[i];
       const at::Tensor sum = each.basis.matmul(queries[i].t());
-      each.query.copy_(queries[i]);
+      each.query.copy_(without_zero_columns(queries[i], each.first));
       if (each.residual.defined())
         each.residual.copy_(each.matrix - sum / group.members());
       each.matrix.reset();

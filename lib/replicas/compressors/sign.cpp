@@ -1,10 +1,12 @@
-// A bit per element. The majority of the replicas' signs: Bernstein, Wang,
-// Azizzadenesheli and Anandkumar 2018, "signSGD" (arXiv:1802.04434), algorithm
-// 3, with a momentum Signum of algorithm 2; a tie is 0. With error feedback the
-// mean of signs that have the mean magnitude of their tensor: Karimireddy,
-// Rebjock, Stich and Jaggi 2019 (arXiv:1901.09847), algorithm 2, in units of
-// gradients. All replicas get all signs, where the paper has a server count
-// them. The sign of 0 is +.
+// A bit per element that is not 0. The majority of the replicas' signs:
+// Bernstein, Wang, Azizzadenesheli and Anandkumar 2018, "signSGD"
+// (arXiv:1802.04434), algorithm 3, with a momentum Signum of algorithm 2; a tie
+// is 0. With error feedback the mean of signs that have the mean magnitude of
+// their tensor: Karimireddy, Rebjock, Stich and Jaggi 2019 (arXiv:1901.09847),
+// algorithm 2, in units of gradients. All replicas get all signs, where the
+// paper has a server count them. The sign of 0 is 0: nothing moves a weight
+// that has no gradient. Where a tensor has zeros, which ones is a second bit
+// per element.
 #include <cmath>
 #include <vector>
 
@@ -64,12 +66,14 @@ class MajorityVote final : public LineCompressor {
   NamedTensors means_;
 };
 
-double words_of_bits(double elements) {
-  return 4 * std::ceil(elements / 32);
+/// Of elements without zeros, whose number comes first: gradients decide how
+/// many there are.
+double bytes_of_signs(double elements) {
+  return 4 + 4 * std::ceil(elements / 32);
 }
 
 double bytes_of_scaled_signs(double elements) {
-  return 4 + words_of_bits(elements);
+  return 4 + bytes_of_signs(elements);
 }
 
 std::unique_ptr<LineCompressor> make_scaled_signs(const NamedTensors&,
@@ -83,7 +87,7 @@ CompressorKind majority(double momentum) {
         return std::make_unique<MajorityVote>(momentum, parameters,
                                               site.members);
       },
-      words_of_bits, /*has_error_feedback=*/false);
+      bytes_of_signs, /*has_error_feedback=*/false);
   kind.keeps_momentum = momentum > 0;
   kind.votes = true;
   return kind;

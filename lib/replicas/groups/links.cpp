@@ -11,7 +11,9 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/replicas/flat.h"
+#include "lib/replicas/sums.h"
 #include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
 
 namespace sluice {
 namespace {
@@ -31,6 +33,32 @@ Tensors pieces_of(const Tensors& tensors, const Share& share) {
   for (const at::Tensor& part : parts_of(tensors, share))
     if (part.defined() && part.numel() > 0) pieces.push_back(part);
   return pieces;
+}
+
+/// The same elements in one line where they lie on a GPU, for which each tensor
+/// of a message costs a copy.
+Tensors in_one_line(Tensors pieces) {
+  if (pieces.size() < 2 || pieces.front().is_cpu()) return pieces;
+  for (const at::Tensor& piece : pieces)
+    if (piece.scalar_type() != pieces.front().scalar_type()) return pieces;
+  for (at::Tensor& piece : pieces) piece = line_of(piece);
+  return {at::cat(pieces)};
+}
+
+/// The inverse, of what came for these pieces.
+Tensors in_pieces(const Tensors& lines, const Tensors& pieces) {
+  if (lines.size() != 1 || pieces.size() < 2) return lines;
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& piece : pieces) sizes.push_back(piece.numel());
+  return lines.front().split_with_sizes(sizes);
+}
+
+/// Makes one tensor of those of all replicas, in their order.
+using Combine = void (*)(at::Tensor& into, const Tensors& parts);
+
+void add_in_order(at::Tensor& sum, const Tensors& parts) {
+  at::add_out(sum, parts.at(0), parts.at(1));
+  for (std::size_t r = 2; r < parts.size(); ++r) sum.add_(parts[r]);
 }
 
 class LinksGroup final : public Group {
@@ -54,17 +82,8 @@ class LinksGroup final : public Group {
       if (other != member_) send(other, Step::elements, range(*mine_, other));
   }
 
-  Tensors finish_sum() override {
-    const at::NoGradGuard no_grad;
-    Tensors sums;
-    for (const at::Tensor& tensor : mine_->tensors())
-      sums.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
-    const Flat out(sums);
-    add_own_part(out);
-    if (members() > 2) gather_parts(out);
-    end();
-    return sums;
-  }
+  Tensors finish_sum() override { return finish(add_in_order); }
+  Tensors finish_mean() override { return finish(mean_into); }
 
   void start_parts(Tensors mine) override {
     const at::NoGradGuard no_grad;
@@ -83,7 +102,7 @@ class LinksGroup final : public Group {
     Tensors own;
     for (const at::Tensor& sum : sums)
       if (sum.defined() && sum.numel() > 0) own.push_back(sum);
-    add_up(pieces_of(mine_->tensors(), share()), own);
+    combine(pieces_of(mine_->tensors(), share()), own, add_in_order);
     end();
     return sums;
   }
@@ -100,7 +119,7 @@ class LinksGroup final : public Group {
     const at::NoGradGuard no_grad;
     for (int other = 1; other <= members(); ++other)
       if (other != member_)
-        copy(receive(other, Step::sums), pieces_of(whole, {other, members()}));
+        take(other, Step::sums, pieces_of(whole, {other, members()}));
     end();
   }
 
@@ -108,7 +127,7 @@ class LinksGroup final : public Group {
     const at::NoGradGuard no_grad;
     begin(mine);
     awaited_ = peers.from;
-    const Tensors elements = pieces_of(mine_->tensors(), {});
+    const Tensors elements = in_one_line(pieces_of(mine_->tensors(), {}));
     for (const int other : peers.to) send(other, Step::elements, elements);
   }
 
@@ -117,7 +136,8 @@ class LinksGroup final : public Group {
     SLUICE_CHECK(awaited_, "{}: nothing is shared", name_);
     std::vector<Tensors> theirs;
     for (const int other : *awaited_)
-      theirs.push_back(as_tensors(receive(other, Step::elements)));
+      theirs.push_back(as_tensors(
+          receive(other, Step::elements, pieces_of(mine_->tensors(), {}))));
     awaited_.reset();
     end();
     return theirs;
@@ -198,7 +218,7 @@ class LinksGroup final : public Group {
     for (int other = 1; other <= members(); ++other)
       if (other != member_) send(other, Step::sums, range(out, member_));
     for (int other = 1; other <= members(); ++other)
-      if (other != member_) copy(receive(other, Step::sums), range(out, other));
+      if (other != member_) take(other, Step::sums, range(out, other));
   }
 
   /// What the member adds up.
@@ -208,20 +228,29 @@ class LinksGroup final : public Group {
     return of.range(part.begin, part.end);
   }
 
-  void add_own_part(const Flat& out) {
-    add_up(range(*mine_, member_), range(out, member_));
+  Tensors finish(Combine how) {
+    const at::NoGradGuard no_grad;
+    Tensors all;
+    for (const at::Tensor& tensor : mine_->tensors())
+      all.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
+    const Flat out(all);
+    combine(range(*mine_, member_), range(out, member_), how);
+    if (members() > 2) gather_parts(out);
+    end();
+    return all;
   }
 
   /// What the others have sent, and its own pieces, in the order of the
   /// replicas.
-  void add_up(const Tensors& own, Tensors sum) {
+  void combine(const Tensors& own, Tensors into, Combine how) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)
-      parts.push_back(each == member_ ? own : receive(each, Step::elements));
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      at::add_out(sum[i], parts[0].at(i), parts[1].at(i));
-      for (std::size_t r = 2; r < parts.size(); ++r)
-        sum[i].add_(parts[r].at(i));
+      parts.push_back(each == member_ ? own
+                                      : receive(each, Step::elements, own));
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      Tensors each;
+      for (const Tensors& list : parts) each.push_back(list.at(i));
+      how(into[i], each);
     }
   }
 
@@ -230,7 +259,7 @@ class LinksGroup final : public Group {
   }
 
   void send(int other, Step step, const Tensors& pieces) {
-    send(other, step, pieces, mine_->layout());
+    send(other, step, in_one_line(pieces), mine_->layout());
   }
 
   void send(int other, Step step, const Tensors& pieces, std::int64_t layout) {
@@ -242,8 +271,15 @@ class LinksGroup final : public Group {
     link_to(other).sender->send(std::move(message));
   }
 
-  Tensors receive(int other, Step step) {
-    return receive(other, step, mine_->layout());
+  /// What stands for these pieces of this member's, on their device.
+  Tensors receive(int other, Step step, const Tensors& pieces) {
+    const Tensors lines = receive(other, step, mine_->layout());
+    if (pieces.empty()) return lines;
+    return in_pieces(on_device(lines, pieces.front().device()), pieces);
+  }
+
+  void take(int other, Step step, const Tensors& to) {
+    copy(receive(other, step, to), to);
   }
 
   Tensors receive(int other, Step step, std::int64_t layout) {

@@ -77,6 +77,7 @@ class MemoryGroup final : public Group {
   }
 
   Tensors finish_sum() override { return sum_in_order(take()); }
+  Tensors finish_mean() override { return mean_in_order(take()); }
 
   Tensors finish_parts() override {
     std::vector<Tensors> published = take();

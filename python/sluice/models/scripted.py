@@ -1,10 +1,14 @@
-"""The model `torchscript`: the file that the run was given, as one layer."""
+"""The model `torchscript`: the file that the run was given, as one layer.
+
+torch.jit.load() runs what a file wants to, so the program looks at it first.
+"""
 import os
 import re
 
 import torch
 
 from sluice.errors import SluiceError
+from sluice.program import call
 
 LAYER = re.compile(r"layers\.\d+\.")
 
@@ -15,6 +19,8 @@ def torchscript(options, _sample):
         raise SluiceError(f"{path}: the TorchScript file of the run isn't "
                           "there; `sluice export RUN --torchscript FILE` wants "
                           "it too")
+    if not options.get("trust", False):
+        call("check-script", path)
     return [torch.jit.load(path, map_location="cpu")]
 
 

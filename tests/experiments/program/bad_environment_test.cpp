@@ -38,7 +38,7 @@ TEST_P(BadSurroundings, AreOneErrorLineAndWriteNothing) {
 }
 
 const std::string kRank =
-    "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_PORT=0 ";
+    "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_PORT=29517 ";
 const std::string kTls =
     "run ../c.toml engine=processes transport=tls --dir run";
 
@@ -75,11 +75,15 @@ INSTANTIATE_TEST_SUITE_P(
         Surroundings{"AddressOfAnotherHost",
                      kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET=" +
                          std::string(64, 'a'),
-                     kTls, "can't listen at '192.0.2.1:0'"},
+                     kTls, "can't listen at '192.0.2.1:29517'"},
         Surroundings{"PortThatIsNoNumber",
                      "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "
                      "MASTER_ADDR=127.0.0.1 MASTER_PORT=http",
                      kTls, "MASTER_PORT is 'http', no number"},
+        Surroundings{"PortThatAnyProcessMayGet",
+                     "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "
+                     "MASTER_ADDR=192.0.2.1 MASTER_PORT=0",
+                     kTls, "set MASTER_PORT=29500"},
         Surroundings{"RankBehindTheLast", "env RANK=2 WORLD_SIZE=2",
                      "run ../c.toml engine=processes", "ranks are 0 to 1"},
         Surroundings{"SlurmThatIsNotThere", "env PATH=/nowhere",

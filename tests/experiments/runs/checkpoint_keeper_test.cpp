@@ -37,12 +37,12 @@ class Keeper : public Program {
 using Turns = std::vector<std::int64_t>;
 
 TEST_F(Keeper, KeepsAllThatWereAskedForByDefault) {
-  EXPECT_EQ(left_after({.every = 10}, {{10, 0}, {20, 0}, {30, 0}, {35, 0}}),
+  EXPECT_EQ(left_after({.every = {10}}, {{10, 0}, {20, 0}, {30, 0}, {35, 0}}),
             (Turns{10, 20, 30, 35}));
 }
 
 TEST_F(Keeper, KeepsTheLastSoMany) {
-  EXPECT_EQ(left_after({.every = 10, .last = 2},
+  EXPECT_EQ(left_after({.every = {10}, .last = 2},
                        {{10, 0}, {20, 0}, {30, 0}, {40, 0}}),
             (Turns{30, 40}));
 }
@@ -65,7 +65,7 @@ TEST_F(Keeper, ForLossTheLeastIsTheBest) {
 }
 
 TEST_F(Keeper, KeepsTheInitialOneWhenAskedTo) {
-  EXPECT_EQ(left_after({.every = 10, .last = 1, .initial = true},
+  EXPECT_EQ(left_after({.every = {10}, .last = 1, .initial = true},
                        {{0, 0}, {10, 0}, {20, 0}}),
             (Turns{0, 20}));
 }

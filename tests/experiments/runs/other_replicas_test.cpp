@@ -134,6 +134,16 @@ TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
   EXPECT_EQ(resume("run", "replicas.count=1 turns=9").status, 0);
 }
 
+// (w + w + w) / 3 has other bits than w.
+TEST_F(OtherReplicas, OfEqualWeightsSaveThoseBitsAtTurnZero) {
+  const std::string first = "turns=1 checkpoint.initial=true ";
+  run("one", first);
+  for (const char* policy : {"average", "gossip", "elastic"}) {
+    run(policy, first + "'replicas={count = 3, policy = \"" + policy + "\"}'");
+    EXPECT_EQ(difference_at(policy, 0, "one", 0), "") << policy;
+  }
+}
+
 /// Residuals, and the momentum of dgc, are each replica's own.
 TEST_F(OtherReplicas, SayWhatCompressedGradientsLeaveBehind) {
   run("plain", "replicas.count=2 turns=2");

@@ -82,6 +82,77 @@ TEST_F(StopSignal, OfATerminalWhileWorkersStartSavesACheckpoint) {
   expect_stopped("ended");
 }
 
+// SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU ended a run at once, without a
+// checkpoint, and its status was "running". Issue 55, item 12.
+class SignalOfAScheduler : public StopSignal,
+                           public testing::WithParamInterface<int> {};
+
+TEST_P(SignalOfAScheduler, SavesACheckpointHoweverOftenItComes) {
+  ProcessGroup group(line("ended", kSlow), output());
+  await_checkpoint("ended");
+  group.signal(GetParam());
+  std::this_thread::sleep_for(milliseconds(1200));
+  group.signal(GetParam());  // a second later: still no end at once
+  EXPECT_EQ(group.wait(), 0) << slurp(output());
+  EXPECT_THAT(slurp(path("ended/status.json")), HasSubstr("\"stopped\""));
+  expect_stopped("ended");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SignalOfAScheduler,
+                         testing::Values(SIGHUP, SIGUSR1, SIGXCPU),
+                         [](const auto& info) {
+                           return std::string(::sigabbrev_np(info.param));
+                         });
+
+TEST_F(StopSignal, OfSchedulersToOneWorkerMeansNothing) {
+  ProcessGroup group(line("ended", "--inject 'delay 1->2 20ms'"), output());
+  const int worker = await_worker("ended", 2);
+  ASSERT_GT(worker, 0);
+  ::kill(worker, SIGHUP);
+  await_checkpoint("ended");
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE})
+    ::kill(worker, number);
+  EXPECT_EQ(group.wait(), 0) << slurp(output());
+  expect_undisturbed("ended");
+}
+
+// A limit of seconds holds for each process: it was killed a second later.
+TEST_F(StopSignal, OfAWorkersLimitOfProcessorTimeSavesTheRun) {
+  ProcessGroup group(line("ended", kSlow), output());
+  await_checkpoint("ended");
+  const int worker = await_worker("ended", 2);
+  ASSERT_GT(worker, 0);
+  ::kill(worker, SIGXCPU);
+  EXPECT_EQ(group.wait(), 0) << slurp(output());
+  expect_stopped("ended");
+}
+
+TEST_F(StopSignal, OfAClosedTerminalMeansNothingUnderNohup) {
+  ProcessGroup group("nohup " + line("ended", "--inject 'delay 1->2 20ms'"),
+                     output());
+  await_checkpoint("ended");
+  group.signal(SIGHUP);
+  EXPECT_EQ(group.wait(), 0) << slurp(output());
+  expect_undisturbed("ended");
+}
+
+TEST_F(StopSignal, ThatIsUrgentEndsARunAtOnceTheSecondTime) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignals signals;
+        signals.on_stop([] { fmt::print(stderr, "stops "); });
+        for (const int number : {SIGUSR1, SIGUSR1, SIGTERM}) {
+          ::kill(::getpid(), number);
+          std::this_thread::sleep_for(milliseconds(1200));
+        }
+        fmt::print(stderr, "runs ");
+        ::kill(::getpid(), SIGTERM);
+        std::this_thread::sleep_for(std::chrono::seconds(20));
+      },
+      testing::ExitedWithCode(kInterruptedStatus), "stops (.|\n)*runs ");
+}
+
 TEST_F(StopSignal, ToAWorkerAloneMeansNothing) {
   ProcessGroup group(line("ended", "--inject 'delay 1->2 20ms'"), output());
   const int worker = await_worker("ended", 2);

@@ -366,6 +366,10 @@ INSTANTIATE_TEST_SUITE_P(
                "axis a: is there twice"},
         Misuse{"ASeedAsAnAxis", "[[sweep.axis]]\nkey = 'seed'\nvalues = [1]",
                "--seeds"},
+        Misuse{"ABillionRuns",
+               "[sweep]\nseeds = 50000\n[[sweep.axis]]\nkey = 'a'\n"
+               "values = [1, 2, 3]",
+               "3 cells with 50000 seeds are more than 100000 runs"},
         Misuse{"RangeInAGrid", "[[sweep.axis]]\nkey = 'a'\nuniform = [0, 1]",
                "give --samples N"},
         Misuse{"RangeOfOneNumber",

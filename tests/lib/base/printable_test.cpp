@@ -17,6 +17,13 @@ TEST(Printable, EscapesWhatATerminalObeys) {
   EXPECT_EQ(printable("a\u202eb\u2028"), "a\\u202eb\\u2028");
 }
 
+// CLI11's limits had 309 digits, and what users type may have more.
+TEST(Printable, CutsNumbersThatNobodyReads) {
+  EXPECT_EQ(printable("0 to " + std::string(309, '9') + ".5"),
+            "0 to 99999999999999999999... (309 digits).5");
+  EXPECT_EQ(printable(std::string(60, '1')), std::string(60, '1'));
+}
+
 TEST(Printable, EscapesBytesThatAreNoUtf8) {
   EXPECT_EQ(printable("caf\xe9"), "caf\\xe9");
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");

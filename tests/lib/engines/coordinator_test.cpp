@@ -32,7 +32,8 @@ Record evaluation(double accuracy) {
 
 TEST(Coordinator, GrantsEveryTurnOnce) {
   std::int64_t next = 0;
-  for (const Grant& grant : grants_of({.turns = 1000, .evaluate_every = 70})) {
+  for (const Grant& grant :
+       grants_of({.turns = 1000, .evaluate_every = {70}})) {
     EXPECT_EQ(grant.first_turn, next);
     next = grant.end_turn;
   }
@@ -41,8 +42,8 @@ TEST(Coordinator, GrantsEveryTurnOnce) {
 
 TEST(Coordinator, EvaluatesWhereItShouldAndAtTheEnd) {
   std::vector<std::int64_t> turns;
-  for (const Grant& grant :
-       grants_of({.turns = 100, .evaluate_every = 40, .evaluation_batches = 3}))
+  for (const Grant& grant : grants_of(
+           {.turns = 100, .evaluate_every = {40}, .evaluation_batches = 3}))
     if (grant.evaluation_batches == 3) turns.push_back(grant.end_turn);
   EXPECT_EQ(turns, (std::vector<std::int64_t>{40, 80, 100}));
 }
@@ -111,7 +112,7 @@ TEST(Barrier, IsNoPlaceToStopInsideATurn) {
 }
 
 TEST(Coordinator, DoesNotSaveAgainWhenItStopsWhereItHasJustSaved) {
-  Coordinator coordinator({.turns = 100, .checkpoint_every = 10}, 1, nullptr,
+  Coordinator coordinator({.turns = 100, .checkpoint_every = {10}}, 1, nullptr,
                           nullptr);
   coordinator.ask(0);
   EXPECT_TRUE(coordinator.ask(1).grant.checkpoint);
@@ -140,7 +141,7 @@ TEST(Coordinator, StopsAtTheEndOfWhatWasGranted) {
 TEST(Coordinator, ContinuesAfterTheTurnOfTheCheckpoint) {
   const std::vector<Grant> grants = grants_of({.first_turn = 48,
                                                .turns = 100,
-                                               .evaluate_every = 40,
+                                               .evaluate_every = {40},
                                                .evaluation_batches = 3});
   EXPECT_EQ(grants.front(), (Grant{.first_turn = 48, .end_turn = 48}));
   std::int64_t next = 48;
@@ -156,7 +157,7 @@ TEST(Coordinator, ContinuesAfterTheTurnOfTheCheckpoint) {
 
 TEST(Coordinator, SavesWhatItEvaluatesWhenTheBestIsKept) {
   for (const Grant& grant : grants_of({.turns = 100,
-                            .evaluate_every = 40,
+                            .evaluate_every = {40},
                             .evaluation_batches = 3,
                             .checkpoint_evaluations = true}))
     EXPECT_EQ(grant.checkpoint, grant.evaluation_batches > 0);
@@ -164,7 +165,7 @@ TEST(Coordinator, SavesWhatItEvaluatesWhenTheBestIsKept) {
 
 TEST(Coordinator, PausesWhereItWasTold) {
   const auto grants =
-      grants_of({.turns = 100, .pause_turn = 20, .evaluate_every = 10});
+      grants_of({.turns = 100, .pause_turn = 20, .evaluate_every = {10}});
   EXPECT_EQ(grants.back().end_turn, 20);
   EXPECT_TRUE(grants.back().checkpoint);
   EXPECT_TRUE(grants.back().finish);
@@ -173,14 +174,14 @@ TEST(Coordinator, PausesWhereItWasTold) {
   EXPECT_EQ(grants_of({.first_turn = 20,
                        .turns = 100,
                        .pause_turn = 20,
-                       .evaluate_every = 10})
+                       .evaluate_every = {10}})
                 .back()
                 .end_turn,
             100);
 }
 
 const RunLength kStopsEarly = {.turns = 1000,
-                               .evaluate_every = 10,
+                               .evaluate_every = {10},
                                .evaluation_batches = 1,
                                .early_stop = {.patience = 2}};
 

@@ -38,7 +38,7 @@ class HurriedCrew final : public Crew {
 };
 
 TEST(RunToEnd, GivesEveryTurnOnceAndWaitsForAllBlocks) {
-  Coordinator coordinator({.turns = 100, .evaluate_every = 30}, 2, nullptr,
+  Coordinator coordinator({.turns = 100, .evaluate_every = {30}}, 2, nullptr,
                           nullptr);
   HurriedCrew crew(events_for(coordinator), 1);
   run_to_end(crew, coordinator);
@@ -62,7 +62,7 @@ TEST(RunToEnd, DecidesAGrantWhenABlockWouldWaitForIt) {
 
 TEST(RunToEnd, WaitsForTheEvaluationThatMayEndTheRun) {
   const RunLength length = {.turns = 1000,
-                            .evaluate_every = 10,
+                            .evaluate_every = {10},
                             .evaluation_batches = 1,
                             .early_stop = {.patience = 2}};
   Coordinator coordinator(length, 2, nullptr, nullptr);

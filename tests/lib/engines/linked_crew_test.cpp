@@ -1,9 +1,11 @@
 // The crew's end of control links: grants, failures, clocks, and who is judged.
 #include "lib/engines/linked_crew.h"
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -158,6 +160,39 @@ TEST(LinkedCrew, TellsTheLinkThatBrokeNotThatSomebodyWent) {
   EXPECT_EQ(crew.failed_block(), 2);
 }
 
+/// What is said of the second of two blocks that is gone, where the first one
+/// has found that out, before its link ends or after.
+std::string text_of_the_end(bool is_link_first) {
+  Ends ends(2);
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  crew.give(turn(0));
+  const auto go = [&] { ends.workers[1] = {}; };
+  const auto tell = [&] {
+    say_failed(ends.workers[0], Cause::peer_gone, "block 2 is gone, it seems");
+  };
+  // The launcher waits between the two.
+  std::jthread events([&, first = is_link_first] {
+    if (first) go();
+    if (!first) tell();
+    std::this_thread::sleep_for(milliseconds(20));
+    if (first) tell();
+    if (!first) go();
+  });
+  try {
+    crew.wait();
+  } catch (const LinkError& error) {
+    EXPECT_EQ(crew.failed_block(), 2);
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(LinkedCrew, NamesABlockThatIsGoneBeforeOnesThatMissIt) {
+  const std::string text = text_of_the_end(true);
+  EXPECT_THAT(text, testing::HasSubstr("the sender is gone"));
+  EXPECT_EQ(text_of_the_end(false), text);
+}
+
 TEST(LinkedCrew, ReportsAWorkerThatEndsEarly) {
   Ends ends(1);
   ends.workers[0].sender->close();
@@ -241,6 +276,58 @@ TEST(LinkedCrew, LosesNoReplicaThatGaveUpTheFirstOneWhichHangs) {
   EXPECT_FALSE(is_taken_out(Cause::link, milliseconds(0)));
   EXPECT_TRUE(is_taken_out(Cause::link, std::chrono::hours(1)));
   EXPECT_TRUE(is_taken_out(Cause::peer_gone, milliseconds(0)));
+}
+
+/// How the signs of a lost replica of two blocks come: its second block's link
+/// ends, its first block reports that, and the process of the second is seen to
+/// have ended.
+struct Signs {
+  bool is_link_first = true;
+  bool is_signal_known = true;
+};
+
+/// Why the second of two replicas is lost.
+std::string reason_of_loss(const Signs& signs) {
+  Ends ends(4);
+  ProgressBoard board(4);
+  std::string reason;
+  std::atomic<bool> has_ended = false;
+  Supervision supervision{.board = &board, .survives_loss = true};
+  if (signs.is_signal_known)
+    supervision.how_ended = [&](int seat) -> std::string {
+      return seat == 4 && has_ended ? "it was ended by signal 9" : "";
+    };
+  LinkedCrew crew(
+      std::move(ends.crews),
+      {.lost = [&](const LostReplica& lost) { reason = lost.reason; }}, 1,
+      std::move(supervision), {.depth = 2, .replicas = 2});
+  crew.give(last_turn(0));
+  for (const Link& worker : ends.workers)
+    worker.sender->send(control_message(MessageKind::progress, Progress{}));
+  std::jthread events([&] {
+    if (signs.is_link_first) ends.workers[3] = {};
+    std::this_thread::sleep_for(milliseconds(20));
+    try {
+      say_failed(ends.workers[2], Cause::peer_gone, "block 2 is gone, I think");
+    } catch (const LinkError&) {  // the replica is lost already
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+    if (!signs.is_link_first) ends.workers[3] = {};
+    std::this_thread::sleep_for(milliseconds(20));
+    has_ended = true;
+  });
+  while (reason.empty()) crew.wait();
+  return reason;
+}
+
+TEST(LinkedCrew, SaysOneReasonForALossInWhateverOrderItsSignsCome) {
+  for (const bool is_link_first : {false, true}) {
+    EXPECT_EQ(reason_of_loss({.is_link_first = is_link_first}),
+              "it was ended by signal 9");
+    EXPECT_THAT(reason_of_loss(
+                    {.is_link_first = is_link_first, .is_signal_known = false}),
+                testing::HasSubstr("the sender is gone"));
+  }
 }
 
 /// Answers with a clock that is ahead, then stops.

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
@@ -29,19 +30,29 @@ Progress said(std::int64_t moves, int waits_for) {
   return heartbeat.progress();
 }
 
-/// Longer than the resolution of what a deadline is compared with.
-void let_time_pass() {
-  std::this_thread::sleep_for(milliseconds(2));
-}
+/// The board's time, which passes when the test says so, not while a busy
+/// machine does something else.
+class Time {
+ public:
+  void passes(milliseconds time) { now_ += time; }
+  AwakeClock::Source source() const {
+    return [this] { return now_; };
+  }
+
+ private:
+  AwakeClock::Clock::time_point now_{std::chrono::hours(1)};
+};
 
 TEST(ProgressBoard, NamesNobodyBeforeTheDeadline) {
-  const ProgressBoard board(2);
+  const Time time;
+  const ProgressBoard board(2, AwakeClock::kMost, time.source());
   EXPECT_FALSE(board.stalled(kLong));
 }
 
 TEST(ProgressBoard, NamesASilentWorkerFirst) {
-  ProgressBoard board(2);
-  let_time_pass();
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
+  time.passes(milliseconds(2));
   board.heard(1);
   board.progress(1, said(1, -1));
   const auto stalled = board.stalled(milliseconds(1));
@@ -51,10 +62,11 @@ TEST(ProgressBoard, NamesASilentWorkerFirst) {
 }
 
 TEST(ProgressBoard, NamesOneThatWorksAndGetsNowhereNotOneThatWaitsForIt) {
-  ProgressBoard board(2);
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
   board.progress(1, said(5, 2));
   board.progress(2, said(5, -1));
-  let_time_pass();
+  time.passes(milliseconds(2));
   board.heard(1);
   board.progress(1, said(5, 2));
   board.heard(2);
@@ -67,9 +79,10 @@ TEST(ProgressBoard, NamesOneThatWorksAndGetsNowhereNotOneThatWaitsForIt) {
 }
 
 TEST(ProgressBoard, ProgressStartsTheDeadlineAnew) {
-  ProgressBoard board(1);
+  Time time;
+  ProgressBoard board(1, AwakeClock::kMost, time.source());
   board.progress(1, said(5, -1));
-  let_time_pass();
+  time.passes(milliseconds(2));
   board.heard(1);
   board.progress(1, said(6, -1));
   EXPECT_FALSE(board.stalled(kLong));
@@ -77,7 +90,8 @@ TEST(ProgressBoard, ProgressStartsTheDeadlineAnew) {
 }
 
 TEST(ProgressBoard, NamesNobodyWhoHasEnded) {
-  ProgressBoard board(1);
+  Time time;
+  ProgressBoard board(1, AwakeClock::kMost, time.source());
   EXPECT_TRUE(board.stalled(kNone));
   board.ended(1);
   EXPECT_FALSE(board.stalled(kNone));
@@ -85,34 +99,38 @@ TEST(ProgressBoard, NamesNobodyWhoHasEnded) {
 
 // Nobody listened meanwhile: a program of one's own does something else.
 TEST(ProgressBoard, TimeWithoutALookDoesNotCount) {
-  ProgressBoard board(1, milliseconds(1));
+  Time time;
+  ProgressBoard board(1, milliseconds(1), time.source());
   board.progress(1, said(5, -1));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   EXPECT_FALSE(board.stalled(milliseconds(25)));
 }
 
 TEST(ProgressBoard, MessagesWithoutProgressDoNotStartTheDeadlineAnew) {
-  ProgressBoard board(1);
+  Time time;
+  ProgressBoard board(1, AwakeClock::kMost, time.source());
   board.progress(1, said(5, -1));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   board.heard(1);
   board.progress(1, said(5, -1));
   EXPECT_TRUE(board.stalled(milliseconds(25)));
 }
 
 TEST(ProgressBoard, AnyOtherMessageIsProgress) {
-  ProgressBoard board(1);
+  Time time;
+  ProgressBoard board(1, AwakeClock::kMost, time.source());
   board.progress(1, said(5, -1));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   board.heard(1, true);
   EXPECT_FALSE(board.stalled(milliseconds(25)));
 }
 
 TEST(ProgressBoard, NamesAllWhenEachWaitsForAnother) {
-  ProgressBoard board(2);
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
   board.progress(1, said(5, 2));
   board.progress(2, said(5, 1));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   board.heard(1);
   board.heard(2);
   const auto stalled = board.stalled(milliseconds(25));
@@ -123,9 +141,10 @@ TEST(ProgressBoard, NamesAllWhenEachWaitsForAnother) {
 }
 
 TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustEnded) {
-  ProgressBoard board(2);
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
   board.progress(1, said(5, 2));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   board.heard(1);
   board.progress(2, said(6, -1));
   board.ended(2);
@@ -133,10 +152,11 @@ TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustEnded) {
 }
 
 TEST(ProgressBoard, NamesNobodyForWaitingWhileOneWorks) {
-  ProgressBoard board(2);
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
   board.progress(1, said(5, 2));
   board.progress(2, said(5, -1));
-  std::this_thread::sleep_for(milliseconds(30));
+  time.passes(milliseconds(30));
   board.heard(1);
   board.heard(2);
   board.progress(2, said(6, -1));
@@ -144,7 +164,8 @@ TEST(ProgressBoard, NamesNobodyForWaitingWhileOneWorks) {
 }
 
 TEST(ProgressBoard, KnowsWhenAllHaveBeenHeard) {
-  ProgressBoard board(2);
+  Time time;
+  ProgressBoard board(2, AwakeClock::kMost, time.source());
   board.heard(1);
   EXPECT_FALSE(board.all_heard());
   board.heard(2);

@@ -154,20 +154,73 @@ TEST(Steps, AreThoseThatHaveReachedTheThreshold) {
   EXPECT_THAT(read, ElementsAre(0.5F, 0, -0.5F, 0));
 }
 
-// 2 numbers, and a word per 32 elements begun.
+// The number of zeros and a bit per element for them, if there are any; 2
+// numbers, and a word per 32 elements begun.
 TEST(Halves, BecomeTwoMeansAndABitPerElement) {
   const std::vector<float> values = {1, 3, -2, 0, 5, 5, 5, 5};
   EncodedBytes bytes;
   encode_halves(values, 4, bytes);
-  EXPECT_EQ(bytes.size(), 2 * (8 + 4));
+  EXPECT_EQ(bytes.size(), 4 + 4 + 2 * (8 + 4));
   std::vector<float> read(8);
   EncodedReader in(bytes);
   decode_halves(in, 4, read);
-  const float third = 4.0F / 3;
-  EXPECT_THAT(read, ElementsAre(third, third, -2, third, 5, 5, 5, 5));
+  EXPECT_THAT(read, ElementsAre(2, 2, -2, 0, 5, 5, 5, 5));
   bytes.clear();
   encode_halves(some_numbers(), kElements, bytes);
-  EXPECT_EQ(bytes.size(), 8 + 4 * ((kElements + 31) / 32));
+  EXPECT_EQ(bytes.size(), 4 + 8 + 4 * ((kElements + 31) / 32));
+}
+
+std::vector<float> through_signs(const std::vector<float>& values,
+                                 bool is_scaled, std::size_t* size = nullptr) {
+  EncodedBytes bytes;
+  encode_signs(values, is_scaled, bytes);
+  if (size != nullptr) *size = bytes.size();
+  std::vector<float> read(values.size(), kNan);
+  EncodedReader in(bytes);
+  decode_signs(in, is_scaled, read);
+  in.finish();
+  return read;
+}
+
+TEST(Signs, OfZeroAreZeroAlsoOfMinusZero) {
+  EXPECT_THAT(through_signs({2, 0, -0.0F, -3}, false),
+              ElementsAre(1, 0, 0, -1));
+  // The mean magnitude is that of all four.
+  EXPECT_THAT(through_signs({2, 0, -0.0F, -6}, true), ElementsAre(2, 0, 0, -2));
+  EXPECT_THAT(through_signs({0, 0}, true), ElementsAre(0, 0));
+  EXPECT_THAT(through_signs({}, false), ElementsAre());
+}
+
+TEST(Signs, OfTheSmallestNumbersAreNotZero) {
+  const float least = std::numeric_limits<float>::denorm_min();
+  EXPECT_THAT(through_signs({least, -least}, false), ElementsAre(1, -1));
+}
+
+TEST(Signs, TakeABitForEachElementAndAnotherOneOnlyWhereThereAreZeros) {
+  std::size_t size = 0;
+  std::vector<float> values(320, -1.5F);
+  through_signs(values, false, &size);
+  EXPECT_EQ(size, 4 + 320 / 8);
+  std::fill_n(values.begin(), 64, 0.0F);
+  through_signs(values, false, &size);
+  EXPECT_EQ(size, 4 + 320 / 8 + (320 - 64) / 8);
+}
+
+TEST(Signs, WhoseZerosAreMarkedInOtherNumbersAreRefused) {
+  EncodedBytes bytes;
+  encode_signs(std::vector<float>{1, 0, 2, 0}, false, bytes);
+  std::vector<float> read(4);
+  for (const unsigned char count : {0, 1, 3, 4, 5}) {
+    bytes[0] = std::byte{count};
+    EncodedReader in(bytes);
+    EXPECT_THROW(
+        {
+          decode_signs(in, false, read);
+          in.finish();
+        },
+        LinkError)
+        << int{count};
+  }
 }
 
 TEST(Halves, LeaveAnErrorWhoseSumIsZero) {

@@ -104,8 +104,8 @@ TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
   }
   const AtRest& rest = links.front()->owned()->at_rest();
   EXPECT_TRUE(rest.weights[0].equal(start() + kPushes * (1.0 + 2 + 3 + 4)));
-  EXPECT_TRUE(
-      rest.statistics[0].equal(((last[0] + last[1]) + last[2]) + last[3]));
+  EXPECT_TRUE(rest.statistics[0].equal(
+      mean_in_order({{last[0]}, {last[1]}, {last[2]}, {last[3]}})[0]));
   std::vector<int> served(std::size_t{kMembers} * kPushes, 0);
   for (const auto& list : places) {
     EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
@@ -280,8 +280,7 @@ TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
   links[1]->await_rest();
   links[0]->await_rest();
   const AtRest& rest = links[0]->owned()->at_rest();
-  EXPECT_EQ(rest.members, 2);
-  EXPECT_EQ(rest.statistics[0].item<double>(), 3);
+  EXPECT_EQ(rest.statistics[0].item<double>(), 1.5) << "the mean of two";
   links[0]->finish();
   links[1]->finish();
 }
@@ -367,10 +366,13 @@ std::vector<std::vector<int>> merges_with_quorum_of_two(bool loses_second) {
   centre.bring({.member = 2});
   if (loses_second) links[1].reset();
   std::thread first([&] { centre.take(1, false); });
-  std::this_thread::sleep_for(kGraceAndMore);
+  if (loses_second)
+    std::this_thread::sleep_for(kGraceAndMore);
+  else
+    first.join();  // however long a busy machine takes
   centre.bring({.member = 3});
   if (loses_second) centre.take(3, false);
-  first.join();
+  if (first.joinable()) first.join();
   for (auto& link : links)
     if (link) link->finish();
   return merges;
@@ -385,9 +387,9 @@ TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
 
 class MeanOf final : public ReplicaPolicy {
  public:
-  Tensors combine(const Tensors& /*mine*/, const Tensors& sum, int members,
+  Tensors combine(const Tensors& /*mine*/, const Tensors& mean, int /*members*/,
                   double /*rate*/) override {
-    return {sum.at(0) / members};
+    return mean;
   }
 };
 

@@ -248,6 +248,72 @@ TEST_P(EachCompressor, ShowsAllReplicasThatOneHasNoNumber) {
   }
 }
 
+/// Rows, columns and a vector's elements that no replica has a gradient of, as
+/// of units that are dead and tokens that no batch has; some are -0.
+std::vector<Tensors> with_zeros(std::vector<Tensors> gradients) {
+  for (std::size_t r = 0; r < gradients.size(); ++r) {
+    Tensors& mine = gradients[r];
+    const double zero = r == 0 ? -0.0 : 0.0;
+    mine[0].slice(0, 0, 3).fill_(zero);
+    mine[0].slice(1, 5, 9).fill_(zero);
+    mine[1].select(0, 1).fill_(zero);
+    mine[2].slice(0, 10, 20).fill_(zero);
+    mine[3].fill_(zero);
+  }
+  return gradients;
+}
+
+// Papers: sgn(0) = 0. A weight without a gradient walked by a step a turn.
+TEST_P(EachCompressor, MovesNoWeightThatHasNoGradient) {
+  // A basis of LAPACK's has rounding where its rows should be 0.
+  const bool rounds = std::string(method().name) == "power_sgd";
+  for (const int members : {2, 3}) {
+    Replicas replicas(kind(), members);
+    for (int update = 0; update < 6; ++update) {
+      const Tensors sum = replicas.exchange(with_zeros(replicas.given()))[0];
+      const double most = rounds ? 1e-5 : 0;
+      EXPECT_LE(sum[0].slice(0, 0, 3).abs().max().item<double>(), most);
+      EXPECT_LE(sum[0].slice(1, 5, 9).abs().max().item<double>(), most);
+      EXPECT_LE(sum[1].select(0, 1).abs().max().item<double>(), most);
+      EXPECT_EQ(sum[2].slice(0, 10, 20).abs().max().item<double>(), 0);
+      EXPECT_EQ(sum[3].abs().max().item<double>(), 0);
+    }
+  }
+}
+
+// PowerSGD's matrix Q became 0 with such an update, and stayed so where the
+// gradient's first rows are 0 too.
+TEST_P(EachCompressor, GoesOnAfterAnUpdateWithoutAnyGradient) {
+  Replicas replicas(kind(), 2);
+  std::vector<Tensors> none = replicas.given();
+  for (Tensors& mine : none)
+    for (at::Tensor& each : mine) each.zero_();
+  for (const at::Tensor& sum : replicas.exchange(none)[0])
+    EXPECT_EQ(sum.abs().max().item<double>(), 0);
+  double largest = 0;
+  for (int update = 0; update < 4; ++update)
+    largest =
+        std::max(largest, replicas.exchange(with_zeros(replicas.given()))[0][0]
+                              .abs()
+                              .max()
+                              .item<double>());
+  EXPECT_GT(largest, 0.1);
+}
+
+// Of equal magnitudes it is the first ones that are sent, by all replicas.
+TEST_P(EachCompressor, GivesAllReplicasTheSameOfEqualMagnitudes) {
+  Replicas replicas(kind(), 3);
+  std::vector<Tensors> mine = replicas.given();
+  for (Tensors& gradients : mine)
+    for (at::Tensor& each : gradients) each = each.sign() * 0.5;
+  for (int update = 0; update < 3; ++update) {
+    const std::vector<Tensors> sums = replicas.exchange(mine);
+    for (std::size_t r = 1; r < 3; ++r)
+      for (std::size_t i = 0; i < sums[0].size(); ++i)
+        EXPECT_TRUE(sums[r][i].equal(sums[0][i])) << update;
+  }
+}
+
 TEST_P(EachCompressor, HasBytesThatPlansCanCount) {
   std::vector<TensorSizes> sizes;
   for (const auto& [name, tensor] : parameters())
@@ -474,6 +540,44 @@ TEST(Sign, IsDecidedByTheMajorityAndATieIsZero) {
   EXPECT_EQ(vote_of({-7, 0.1, -100}), -1);
   EXPECT_EQ(vote_of({7, -0.1}), 0);
   EXPECT_EQ(vote_of({-2, -2, -2, -2}), vote_of({-2, -2}));
+}
+
+TEST(Sign, OfZeroIsNoVote) {
+  const auto vote_of = [](const std::vector<double>& values,
+                          const Options& options) {
+    Replicas replicas(kind_of("sign", options),
+                      static_cast<int>(values.size()));
+    std::vector<Tensors> mine;
+    for (const double value : values) {
+      mine.emplace_back();
+      for (const auto& [name, parameter] : parameters())
+        mine.back().push_back(at::full_like(parameter, value));
+    }
+    return replicas.exchange(mine)[0][0][0][0].item<double>() /
+           static_cast<double>(values.size());
+  };
+  for (const Options& options : {Options{}, Options{{"momentum", 0.5}}}) {
+    EXPECT_EQ(vote_of({0, 0, -0.0}, options), 0);
+    EXPECT_EQ(vote_of({0, 0, 3}, options), 1) << "the others have none";
+    EXPECT_EQ(vote_of({-1, 0, 3}, options), 0) << "a tie";
+    EXPECT_EQ(vote_of({-1, 0, -3}, options), -1);
+  }
+}
+
+/// -0 and 0 are the same number, so they may not differ in what is sent.
+TEST(Sign, SendsOneBitForEachElementThatIsNotZero) {
+  Replicas replicas(kind_of("sign"), 2);
+  const auto sent_with = [&](double value) {
+    const std::int64_t before = replicas.exchanges[0]->sent_bytes();
+    std::vector<Tensors> mine = replicas.given();
+    for (Tensors& gradients : mine) gradients[0].slice(0, 0, 6).fill_(value);
+    replicas.exchange(mine);
+    return replicas.exchanges[0]->sent_bytes() - before;
+  };
+  const std::int64_t without = sent_with(1);
+  // Half of the matrix's 480 elements: 480 bits that mark, 240 signs less.
+  EXPECT_EQ(sent_with(0), without + 480 / 8 + 256 / 8 - 480 / 8);
+  EXPECT_EQ(sent_with(-0.0), sent_with(0));
 }
 
 TEST(PowerSgd, IsExactWhereTheMeanHasItsRank) {

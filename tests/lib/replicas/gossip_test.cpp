@@ -112,7 +112,7 @@ class Replicas {
     std::vector<Tensors> agreed;
     for (std::size_t r = 0; r < weights_.size(); ++r)
       agreed.push_back(policies_[r]->agreed(weights_[r]));
-    return policies_[0]->consensus(sum_in_order(agreed),
+    return policies_[0]->consensus(mean_in_order(agreed),
                                    static_cast<int>(weights_.size()))[0];
   }
 

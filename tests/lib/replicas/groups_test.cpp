@@ -122,6 +122,67 @@ TEST_P(Kinds, GiveEachItsPartOfTheSums) {
   }
 }
 
+/// Three times the number is no float, so that a sum of three over 3 has other
+/// bits.
+Tensors numbers_that_round() {
+  at::manual_seed(11);
+  return {at::randn({7, 5}), at::full({3}, -0.0),
+          at::randn({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast)};
+}
+
+/// What each replica takes for the mean.
+std::vector<Tensors> means_of(Groups groups, const std::vector<Tensors>& mine) {
+  std::vector<Tensors> means(groups.size());
+  by_each(groups, [&](Group& group) {
+    const auto i = static_cast<std::size_t>(group.member()) - 1;
+    group.start_sum(mine[i]);
+    means[i] = group.finish_mean();
+  });
+  return means;
+}
+
+TEST(Means, OfEqualTensorsHaveTheirBits) {
+  for (const MakeGroups make : {in_memory, over_links})
+    for (const int members : {2, 3, 5, 6, 7}) {
+      const std::vector<Tensors> mine(static_cast<std::size_t>(members),
+                                      numbers_that_round());
+      for (const Tensors& means : means_of(make(members), mine))
+        for (std::size_t i = 0; i < means.size(); ++i) {
+          EXPECT_TRUE(means[i].equal(mine[0][i])) << members << ", " << i;
+          EXPECT_TRUE(means[i].signbit().equal(mine[0][i].signbit()));
+        }
+    }
+}
+
+TEST_P(Kinds, GiveAllTheSameMean) {
+  for (const int members : {2, 3, 5}) {
+    std::vector<Tensors> mine;
+    for (int member = 1; member <= members; ++member)
+      mine.push_back(tensors_of(member, 0));
+    const Tensors sums = sum_in_order(mine);
+    const auto all = means_of(GetParam()(members), mine);
+    for (const Tensors& means : all)
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        ASSERT_EQ(means[i].defined(), sums[i].defined());
+        if (!sums[i].defined()) continue;
+        EXPECT_TRUE(means[i].equal(all[0][i])) << i;
+        EXPECT_TRUE(means[i].allclose(sums[i] / members, 1e-5, 1e-6)) << i;
+      }
+  }
+}
+
+TEST(Means, AreTheSameInMemoryAndOverLinks) {
+  std::vector<Tensors> mine;
+  for (int member = 1; member <= 3; ++member)
+    mine.push_back(tensors_of(member, 0));
+  const Tensors here = means_of(in_memory(3), mine)[1];
+  const Tensors there = means_of(over_links(3), mine)[2];
+  for (std::size_t i = 0; i < here.size(); ++i)
+    if (here[i].defined()) {
+      EXPECT_TRUE(here[i].equal(there[i])) << i;
+    }
+}
+
 /// Bits that an addition in floating point would not keep.
 constexpr float kMinusZero = -0.0F;
 

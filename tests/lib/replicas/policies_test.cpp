@@ -43,7 +43,7 @@ std::vector<at::Tensor> exchanged(
   for (const at::Tensor& each : weights) parts.push_back({each});
   std::vector<at::Tensor> all;
   for (std::size_t r = 0; r < weights.size(); ++r)
-    all.push_back(policies[r]->combine({weights[r]}, sum_in_order(parts),
+    all.push_back(policies[r]->combine({weights[r]}, mean_in_order(parts),
                                        static_cast<int>(weights.size()),
                                        rate)[0]);
   return all;

@@ -15,15 +15,20 @@ TEST(Deals, GoOnAfterAnotherNumberOfReplicas) {
   EXPECT_EQ(deals.turn_after(32), 13);
   EXPECT_EQ(deals.turn_after(35), 13);  // three replicas would have one more
   EXPECT_EQ(deals.turn_after(10), 5);
+  EXPECT_EQ(deals.by(10), 20);
+  EXPECT_EQ(deals.by(5), 10) << "as many turns as long";
+  EXPECT_EQ(deals.turn_with(32), 13);
+  EXPECT_EQ(deals.turn_with(33), 14);
+  EXPECT_EQ(deals.turn_with(11), 6);
   // Turn 10 would be turn 5, had there always been four.
-  EXPECT_EQ(deals.turns_ahead(), -5);
+  EXPECT_EQ(deals.turns_by(10), 5);
 }
 
 TEST(Deals, OfAnUnchangedNumberAreThoseOfEachTurn) {
   const Deals deals{.replicas = 3};
   EXPECT_EQ(deals.before(7), 21);
   EXPECT_EQ(deals.turn_after(22), 7);
-  EXPECT_EQ(deals.turns_ahead(), 0);
+  EXPECT_EQ(deals.turns_by(7), 7);
 }
 
 TEST(Deals, OfAllReplicasAreOneAfterTheOther) {

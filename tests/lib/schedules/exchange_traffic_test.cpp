@@ -133,7 +133,7 @@ TEST(ExchangeTraffic, HasAdoptionsInIt) {
     for (const std::int64_t accumulate : {1, 3, 8}) {
       const ReplicaExchange exchange{.what = Exchanged::gradients,
                                      .graph = {.shape = PeerShape::ring},
-                                     .adopts = adopts};
+                                     .adopts = {adopts}};
       expect_what_is_counted(plan_of(4, exchange, accumulate),
                              std::to_string(adopts));
     }

@@ -165,15 +165,15 @@ TEST(ParameterGroups, ChangeDecayAndRateOfTheNamesTheyMatch) {
 
 TEST(LearningRate, RisesDuringWarmUp) {
   const LearningRate rate{.base = 1, .warmup_epochs = 1};
-  EXPECT_NEAR(rate.at(0, 40, 10), 0.1, 1e-12);
-  EXPECT_NEAR(rate.at(9, 40, 10), 1, 1e-12);
-  EXPECT_EQ(rate.at(10, 40, 10), 1);
+  EXPECT_NEAR(rate.at(0, 40, {10}), 0.1, 1e-12);
+  EXPECT_NEAR(rate.at(9, 40, {10}), 1, 1e-12);
+  EXPECT_EQ(rate.at(10, 40, {10}), 1);
 }
 
 TEST(LearningRate, NeverPassesItsBaseInAWarmUpOfHalfTurns) {
   const LearningRate rate{.base = 1, .warmup_epochs = 0.25};
   for (std::int64_t turn = 0; turn < 10; ++turn)
-    EXPECT_LE(rate.at(turn, 40, 10), 1) << turn;
+    EXPECT_LE(rate.at(turn, 40, {10}), 1) << turn;
 }
 
 TEST(LearningRate, DropsAtMilestones) {
@@ -181,9 +181,9 @@ TEST(LearningRate, DropsAtMilestones) {
                           .schedule = RateSchedule::step,
                           .milestones = {1, 2},
                           .factor = 0.1};
-  EXPECT_EQ(rate.at(9, 40, 10), 1);
-  EXPECT_NEAR(rate.at(10, 40, 10), 0.1, 1e-12);
-  EXPECT_NEAR(rate.at(20, 40, 10), 0.01, 1e-12);
+  EXPECT_EQ(rate.at(9, 40, {10}), 1);
+  EXPECT_NEAR(rate.at(10, 40, {10}), 0.1, 1e-12);
+  EXPECT_NEAR(rate.at(20, 40, {10}), 0.01, 1e-12);
 }
 
 TEST(LearningRate, FollowsACosineAfterWarmUp) {
@@ -191,16 +191,16 @@ TEST(LearningRate, FollowsACosineAfterWarmUp) {
                           .schedule = RateSchedule::cosine,
                           .warmup_epochs = 1,
                           .final_rate = 0.2};
-  EXPECT_NEAR(rate.at(10, 30, 10), 1, 1e-12);
-  EXPECT_NEAR(rate.at(20, 30, 10), 0.6, 1e-12);
-  EXPECT_LT(rate.at(29, 30, 10), 0.21);
+  EXPECT_NEAR(rate.at(10, 30, {10}), 1, 1e-12);
+  EXPECT_NEAR(rate.at(20, 30, {10}), 0.6, 1e-12);
+  EXPECT_LT(rate.at(29, 30, {10}), 0.21);
 }
 
 TEST(LearningRate, WarmsUpForAsManyTurnsAsItIsTold) {
   const LearningRate rate{.base = 1, .warmup_epochs = 2, .warmup_turns = 4};
-  EXPECT_NEAR(rate.at(0, 40, 10), 0.25, 1e-12);
-  EXPECT_NEAR(rate.at(3, 40, 10), 1, 1e-12);
-  EXPECT_EQ(rate.at(4, 40, 10), 1);  // not 5 / 20, as by epochs
+  EXPECT_NEAR(rate.at(0, 40, {10}), 0.25, 1e-12);
+  EXPECT_NEAR(rate.at(3, 40, {10}), 1, 1e-12);
+  EXPECT_EQ(rate.at(4, 40, {10}), 1);  // not 5 / 20, as by epochs
 }
 
 TEST(LearningRate, FallsInALineAfterWarmUp) {
@@ -208,9 +208,9 @@ TEST(LearningRate, FallsInALineAfterWarmUp) {
                           .schedule = RateSchedule::linear,
                           .warmup_turns = 10,
                           .final_rate = 0.2};
-  EXPECT_EQ(rate.at(10, 30, 10), 1);
-  EXPECT_NEAR(rate.at(15, 30, 10), 0.8, 1e-12);  // a cosine has 0.883
-  EXPECT_NEAR(rate.at(29, 30, 10), 0.24, 1e-12);
+  EXPECT_EQ(rate.at(10, 30, {10}), 1);
+  EXPECT_NEAR(rate.at(15, 30, {10}), 0.8, 1e-12);  // a cosine has 0.883
+  EXPECT_NEAR(rate.at(29, 30, {10}), 0.24, 1e-12);
 }
 
 TEST(LearningRate, IsMultipliedInEachEpochWhateverTheEnd) {
@@ -218,10 +218,10 @@ TEST(LearningRate, IsMultipliedInEachEpochWhateverTheEnd) {
                           .schedule = RateSchedule::exponential,
                           .warmup_turns = 5,
                           .decay = 0.25};
-  EXPECT_EQ(rate.at(5, 40, 10), 1);
-  EXPECT_NEAR(rate.at(10, 40, 10), 0.5, 1e-12);
-  EXPECT_NEAR(rate.at(15, 40, 10), 0.25, 1e-12);
-  EXPECT_EQ(rate.at(15, 400, 10), rate.at(15, 40, 10));
+  EXPECT_EQ(rate.at(5, 40, {10}), 1);
+  EXPECT_NEAR(rate.at(10, 40, {10}), 0.5, 1e-12);
+  EXPECT_NEAR(rate.at(15, 40, {10}), 0.25, 1e-12);
+  EXPECT_EQ(rate.at(15, 400, {10}), rate.at(15, 40, {10}));
 }
 
 TEST(LearningRate, IsStableBetweenWarmUpAndCooldown) {
@@ -230,11 +230,11 @@ TEST(LearningRate, IsStableBetweenWarmUpAndCooldown) {
                           .warmup_turns = 4,
                           .cooldown = 0.25,
                           .final_rate = 0.2};
-  EXPECT_NEAR(rate.at(1, 40, 10), 0.5, 1e-12);
+  EXPECT_NEAR(rate.at(1, 40, {10}), 0.5, 1e-12);
   for (const std::int64_t turn : {4, 15, 30})
-    EXPECT_EQ(rate.at(turn, 40, 10), 1) << turn;
-  EXPECT_NEAR(rate.at(35, 40, 10), 0.6, 1e-12);
-  EXPECT_NEAR(rate.at(39, 40, 10), 0.28, 1e-12);
+    EXPECT_EQ(rate.at(turn, 40, {10}), 1) << turn;
+  EXPECT_NEAR(rate.at(35, 40, {10}), 0.6, 1e-12);
+  EXPECT_NEAR(rate.at(39, 40, {10}), 0.28, 1e-12);
 }
 
 TEST(LearningRate, OfEachScheduleBeginsAtItsBaseAndNeverRises) {
@@ -243,17 +243,18 @@ TEST(LearningRate, OfEachScheduleBeginsAtItsBaseAndNeverRises) {
                             .schedule = row.make,
                             .milestones = {1, 2},
                             .final_rate = 0.1};
-    EXPECT_EQ(rate.at(0, 40, 10), 1) << row.name;
+    EXPECT_EQ(rate.at(0, 40, {10}), 1) << row.name;
     for (std::int64_t turn = 1; turn < 45; ++turn)
-      EXPECT_LE(rate.at(turn, 40, 10), rate.at(turn - 1, 40, 10)) << row.name;
-    EXPECT_EQ(rate.at(39, 40, 10) < 1, row.make != RateSchedule::constant)
+      EXPECT_LE(rate.at(turn, 40, {10}), rate.at(turn - 1, 40, {10}))
+          << row.name;
+    EXPECT_EQ(rate.at(39, 40, {10}) < 1, row.make != RateSchedule::constant)
         << row.name;
   }
 }
 
 TEST(LearningRate, StaysAtItsLastInADrain) {
   const LearningRate rate{.base = 1, .schedule = RateSchedule::cosine};
-  EXPECT_EQ(rate.at(35, 30, 10), rate.at(29, 30, 10));
+  EXPECT_EQ(rate.at(35, 30, {10}), rate.at(29, 30, {10}));
 }
 
 TEST(Clipping, ScalesToTheLimit) {

@@ -94,8 +94,8 @@ TEST(UpdateChain, RateOfATurnIsTheSchedules) {
   const LearningRate rate{.base = 1, .schedule = RateSchedule::cosine};
   const UpdateChain chain({.optimizer = {.learning_rate = rate}},
                           two_weights());
-  EXPECT_EQ(chain.rate_at(7, 30, 10), rate.at(7, 30, 10));
-  EXPECT_LT(chain.rate_at(7, 30, 10), 1);
+  EXPECT_EQ(chain.rate_at(7, 30, {10}), rate.at(7, 30, {10}));
+  EXPECT_LT(chain.rate_at(7, 30, {10}), 1);
 }
 
 TEST(UpdateChain, ContinuesFromItsState) {

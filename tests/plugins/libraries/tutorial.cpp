@@ -161,11 +161,11 @@ MakePredictor by_label(Fields& /*options*/) {
 /// From time to time replicas go a part of the way to their mean.
 struct Pull final : ReplicaPolicy {
   explicit Pull(double part) : part_(part) {}
-  Tensors combine(const Tensors& mine, const Tensors& sum, int members,
+  Tensors combine(const Tensors& mine, const Tensors& mean, int /*members*/,
                   double /*rate*/) override {
-    Tensors weights = consensus(sum, members);
+    Tensors weights = mean;
     for (std::size_t i = 0; i < weights.size(); ++i)
-      weights[i] = at::lerp(mine[i].detach(), weights[i], part_);
+      weights[i] = at::lerp(mine[i].detach(), mean[i], part_);
     return weights;
   }
   double part_;

@@ -55,7 +55,7 @@ std::shared_ptr<Kept> trained_records(const std::string& device, int turns,
                                       const std::string& lines = kLines) {
   Experiment experiment = small_experiment(
       fmt::format("device = '{}'\nturns = {}\n{}", device, turns, lines));
-  experiment.length.checkpoint_every = 0;
+  experiment.length.checkpoint_every = {};
   if (!evaluates) experiment.length.evaluation_batches = 0;
   prepare_process(experiment);
   auto kept = std::make_shared<Kept>();

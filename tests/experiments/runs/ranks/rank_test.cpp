@@ -118,6 +118,37 @@ TEST(Rank, WithALoopbackMasterIsOnOneHost) {
       rank_in(with(variables, {{"MASTER_ADDR", "10.0.0.1"}}))->one_host);
 }
 
+TEST(Rank, TakesAnAddressOfIpv6WithBracketsOrWithout) {
+  const Variables variables = {
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}};
+  const auto loopback = rank_in(with(variables, {{"MASTER_ADDR", "[::1]"}}));
+  EXPECT_TRUE(loopback->one_host);
+  EXPECT_EQ(loopback->master, "[::1]:29500");
+  EXPECT_EQ(rank_in(with(variables, {{"MASTER_ADDR", "[fe80::2]"}}))->master,
+            "[fe80::2]:29500");
+  EXPECT_THAT(
+      [&] {
+        rank_in(with(variables, {{"MASTER_ADDR", "[::1"}}));
+      },
+      ThrowsMessage<UserError>(HasSubstr("MASTER_ADDR is '[::1'")));
+}
+
+TEST(Rank, OnSeveralHostsWantsAPortThatAllKnow) {
+  const Variables variables = {
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.1"}};
+  for (const char* port : {"0", "-1", "65536", "99999"})
+    EXPECT_THAT(
+        [&] {
+          rank_in(with(variables, {{"MASTER_PORT", port}}));
+        },
+        ThrowsMessage<UserError>(HasSubstr("set MASTER_PORT=29500")))
+        << port;
+  // On one host ranks meet elsewhere.
+  EXPECT_TRUE(
+      rank_in(with(variables, {{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "0"}}))
+          ->one_host);
+}
+
 /// By which a rank takes a GPU of its host.
 TEST(Rank, HasTheNumberOnItsHostThatItsStarterGivesIt) {
   const Variables slurm = {{"SLURM_PROCID", "9"},

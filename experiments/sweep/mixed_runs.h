@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "experiments/sweep/sweep_runs.h"
+
+namespace sluice::sweep {
+
+/// What the runs of a cell that are done don't share, and a mean over them
+/// takes for chance: who computed them, or their data. "libtorch 2.11.0 and
+/// 2.13.0"; empty: nothing. Runs that are rows alone don't say.
+std::string mixed_in(const SweepRuns& runs, std::size_t cell);
+
+/// How many runs that are done were done on other data than those which are
+/// there now, and what differs first.
+struct OutdatedRuns {
+  std::size_t count = 0;
+  std::string difference = {};
+};
+OutdatedRuns outdated_in(const SweepRuns& runs);
+
+/// A line for each cell that mixes, and one on data that have changed; empty:
+/// there is nothing to say.
+std::string notes_on_mixed(const SweepRuns& runs);
+
+}  // namespace sluice::sweep

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace sluice {
+
+/// Watches that this process ends by main() alone, from now until
+/// reached_end(). Whatever else ends it by exit(), quick_exit() or _exit(), a
+/// plug-in or a library, makes it say so in a line; the status 0 becomes 1,
+/// since the command hasn't done what it was to do. Processes that it forks are
+/// not watched. An end by exec() or a signal isn't seen.
+void watch_for_early_exit(const std::string& program);
+
+/// For main(), as its last act; returns the status that it returns.
+int reached_end(int status);
+
+}  // namespace sluice

@@ -1,0 +1,133 @@
+// A run's folder that is moved, removed or replaced while the run works there.
+// Issue 55, item 13: it was made anew in the old place, without its config.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/runs/followed_folder.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/process_group.h"
+
+namespace sluice::moved_folder_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class MovedFolder : public Program {
+ protected:
+  std::string make(const std::string& name) const {
+    fs::create_directories(path(name));
+    return path(name);
+  }
+  std::string read(const std::string& name) const { return slurp(path(name)); }
+};
+
+TEST_F(MovedFolder, IsWrittenWhereItIsThroughALinkUntilTheEnd) {
+  const std::string given = make("runs/a");
+  {
+    FollowedFolder followed(given, [] { ADD_FAILURE() << "it is there"; });
+    EXPECT_EQ(followed.path(), given);
+    fs::rename(given, path("b"));
+    followed.look();
+    EXPECT_EQ(followed.path(), fs::canonical(path("b")));
+    std::ofstream(given + "/file") << "text";
+    EXPECT_EQ(read("b/file"), "text");
+    fs::rename(path("b"), path("c"));  // once more
+    followed.look();
+    EXPECT_EQ(followed.path(), fs::canonical(path("c")));
+    EXPECT_EQ(read("runs/a/file"), "text");
+  }
+  EXPECT_FALSE(fs::exists(fs::symlink_status(given)));
+  EXPECT_EQ(read("c/file"), "text");
+}
+
+TEST_F(MovedFolder, WithTheFolderAboveItIsFollowedToo) {
+  const std::string given = make("runs/a");
+  {
+    FollowedFolder followed(given + "/", [] { ADD_FAILURE(); });
+    fs::rename(path("runs"), path("old"));
+    followed.look();
+    std::ofstream(given + "/file") << "text";
+    EXPECT_EQ(read("old/a/file"), "text");
+  }
+  EXPECT_FALSE(fs::exists(path("runs")));  // the link's
+}
+
+TEST_F(MovedFolder, ThatComesBackIsTheFolderAsItWas) {
+  const std::string given = make("a");
+  FollowedFolder followed(given, [] { ADD_FAILURE(); });
+  fs::rename(given, path("b"));
+  followed.look();
+  fs::remove(given);
+  fs::rename(path("b"), given);
+  followed.look();
+  EXPECT_FALSE(fs::is_symlink(given));
+  EXPECT_EQ(fs::canonical(followed.path()), fs::canonical(given));
+}
+
+TEST_F(MovedFolder, ThatIsRemovedIsToldOnce) {
+  int told = 0;
+  FollowedFolder followed(make("a"), [&] { ++told; });
+  fs::remove_all(path("a"));
+  followed.look();
+  followed.look();
+  EXPECT_EQ(told, 1);
+  EXPECT_FALSE(fs::exists(path("a")));
+}
+
+TEST_F(MovedFolder, WhosePlaceAnotherOneHasTakenEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string given = path("a");
+  EXPECT_EXIT(
+      {
+        fs::create_directories(given);
+        FollowedFolder followed(given, [] {});
+        fs::rename(given, path("b"));
+        fs::create_directories(given);
+        followed.look();
+        followed.look();
+      },
+      testing::ExitedWithCode(1), "To continue from its last checkpoint");
+}
+
+TEST_F(MovedFolder, OfARunThatIsGoneGetsNoCheckpoint) {
+  try {
+    save_block(path("gone/checkpoints"), 3, {1}, {}, {});
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("isn't there any more"));
+  }
+  EXPECT_FALSE(fs::exists(path("gone")));
+}
+
+class MovedRun : public Faults {};
+
+TEST_F(MovedRun, EndsWhereItWasMovedToAndIsContinuedAsItAdvises) {
+  const std::string line =
+      std::string(SLUICE_PROGRAM) + " " +
+      command("moved", "--inject 'slow block 1 x20;delay 1->2 50ms'");
+  ProcessGroup group(line, path("output"));
+  const auto has_saved = [&] {
+    return !find_checkpoints(path("moved/checkpoints")).empty();
+  };
+  for (int tries = 0; tries < 3000 && !has_saved(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  fs::rename(path("moved"), path("ended"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  group.signal_leader(SIGUSR1);
+  EXPECT_EQ(group.wait(), 0) << slurp(path("output"));
+  const std::string text = slurp(path("output"));
+  EXPECT_THAT(text, HasSubstr("To continue: sluice run --resume " +
+                              fs::canonical(path("ended")).string()));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(path("moved")))) << text;
+  const Outcome rest = sluice("run --resume " + path("ended"));
+  ASSERT_EQ(rest.status, 0) << rest.text;
+  expect_undisturbed("ended");
+}
+
+}  // namespace sluice::moved_folder_test

@@ -1,0 +1,131 @@
+// Replicas in processes on GPUs: what they exchange has the bits of `virtual`
+// on the CPU, however it goes; on the simulated GPU.
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/temporary_folder.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/helpers/program.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::replicas_on_gpus_test {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// A run of 12 turns in a folder of its own.
+class Runs {
+ public:
+  NamedTensors weights(const std::string& replicas, const std::string& keys,
+                       const std::string& environment = "") {
+    const std::string config = folder_.path() + "/config.toml";
+    std::ofstream(config) << config_with(
+        "blocks = 2\nmodel = {hidden = [24, 20]}\n"
+        "boundary = {policy = 'delayed_gradient'}\nreplicas = " +
+        replicas + "\n");
+    run_ = fmt::format("{}/{}", folder_.path(), ++runs_);
+    const Outcome outcome =
+        shell(fmt::format("{} {} run {} {} --dir {}", environment,
+                          SLUICE_SIM_PROGRAM, config, keys, run_));
+    EXPECT_EQ(outcome.status, 0) << replicas << "\n" << outcome.text;
+    return load_weights(checkpoint_folder(run_ + "/checkpoints", 12));
+  }
+  std::string metrics() const { return slurp(run_ + "/metrics.jsonl"); }
+
+ private:
+  const TemporaryFolder folder_;
+  std::string run_;
+  int runs_ = 0;
+};
+
+struct Case {
+  const char* name;
+  const char* replicas;
+};
+
+class ReplicasOnGpus : public testing::TestWithParam<Case> {};
+
+TEST_P(ReplicasOnGpus, ExchangeTheBitsOfTheCpuBetweenProcesses) {
+  Runs runs;
+  const auto& [name, replicas] = GetParam();
+  const NamedTensors cpu = runs.weights(replicas, "device=cpu engine=virtual");
+  for (const char* keys : {"transport=shared_memory", "transport=tcp"})
+    EXPECT_EQ(
+        difference(
+            cpu,
+            runs.weights(replicas,
+                         fmt::format("device=cuda engine=processes {}", keys))),
+        "")
+        << keys;
+}
+
+const Case kCases[] = {
+    {"AllReduce", "{count = 2}"},
+    {"ThreeOfThem", "{count = 3}"},
+    {"Shards", "{count = 2, shard = true}"},
+    {"Average", "{count = 2, policy = 'average', every = 2}"},
+    {"Gossip", "{count = 4, policy = 'gossip'}"},
+    {"Elastic", "{count = 2, policy = 'elastic'}"},
+    {"Neighbours", "{count = 3, policy = 'neighbours'}"},
+    {"PowerSgd", "{count = 2, compress = 'power_sgd'}"},
+    {"TopK", "{count = 2, compress = 'top_k'}"},
+    {"Sign", "{count = 2, compress = 'sign'}"},
+    {"OneBit", "{count = 2, compress = 'one_bit'}"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, ReplicasOnGpus, testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ReplicasOnGpusOfOneHost, SendByCudaIpc) {
+  Runs runs;
+  runs.weights("{count = 2}",
+               "device=cuda engine=processes transport=shared_memory");
+  EXPECT_THAT(runs.metrics(), ContainsRegex("\"replicas_by_ipc\":[1-9]"));
+  EXPECT_THAT(runs.metrics(), HasSubstr("\"replicas_through_host\":0"));
+}
+
+TEST(ReplicasOnGpusOfOneHost, SendThroughTheHostWhereNoGpuReachesTheOther) {
+  Runs runs;
+  const NamedTensors cpu =
+      runs.weights("{count = 2}", "device=cpu engine=virtual");
+  const std::string keys =
+      "engine=processes transport=shared_memory device=cuda";
+  EXPECT_EQ(
+      difference(cpu, runs.weights("{count = 2}", keys, "SIMCUDA_PEERS=0")),
+      "");
+  EXPECT_EQ(
+      difference(cpu, runs.weights("{count = 2}", keys + " cuda_ipc=false")),
+      "");
+  EXPECT_THAT(runs.metrics(), ContainsRegex("\"replicas_through_host\":[1-9]"));
+}
+
+/// The weights of a block are more than 64 KiB here, so that slots hold them.
+constexpr const char* kWide = "'model.hidden=[400, 400]'";
+
+TEST(ReplicasThatShareAGpu, GoByPinnedSlotsWhereTheyTakeTurnsThere) {
+  Runs runs;
+  const std::string keys = fmt::format(
+      "{} engine=processes transport=shared_memory device=cuda:0", kWide);
+  const TemporaryFolder none;
+  runs.weights("{count = 2}", keys, "CUDA_MPS_PIPE_DIRECTORY=" + none.path());
+  EXPECT_THAT(runs.metrics(), HasSubstr("nvidia-cuda-mps-control -d"));
+  EXPECT_THAT(runs.metrics(), HasSubstr("\"replicas_by_ipc\":0"));
+}
+
+TEST(ReplicasThatShareAGpu, GoByCudaIpcUnderMps) {
+  Runs runs;
+  const TemporaryFolder pipes;
+  std::ofstream(pipes.path() + "/control") << "";
+  runs.weights(
+      "{count = 2}",
+      fmt::format("{} engine=processes transport=shared_memory device=cuda:0",
+                  kWide),
+      "CUDA_MPS_PIPE_DIRECTORY=" + pipes.path());
+  EXPECT_THAT(runs.metrics(), ContainsRegex("\"replicas_by_ipc\":[1-9]"));
+}
+
+}  // namespace sluice::replicas_on_gpus_test
