@@ -60,7 +60,7 @@ OneSample one_sample_in(const Experiment& experiment) {
       experiment.data->train.size() % experiment.batch_size;
   if (size == 1) return every_batch(experiment, are_micro_batches);
   const std::int64_t deals =
-      experiment.replicas.deals().before(experiment.length.turns);
+      experiment.replicas.deals().by(experiment.length.turns);
   const bool comes = deals >= experiment.deals_per_epoch;
   if (experiment.drop_last || rest % size != 1 || !comes) return {};
   return last_batch(experiment, are_micro_batches);

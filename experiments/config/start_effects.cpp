@@ -219,13 +219,13 @@ StartFaults nothing_to_clip(const Experiment& experiment) {
 StartFaults nothing_to_keep(const Experiment& experiment) {
   StartFaults faults;
   const KeepOptions& keep = experiment.checkpoint.keep;
-  if (keep.last > 0 && keep.every == 0)
+  if (keep.last > 0 && keep.every.every == 0)
     faults.push_back(
         {"checkpoint.keep",
          fmt::format("{} of the checkpoints on the way are kept, and there are "
                      "none: set checkpoint.every too",
                      keep.last)});
-  if (keep.best && experiment.length.evaluate_every == 0)
+  if (keep.best && experiment.length.evaluate_every.every == 0)
     faults.push_back({"checkpoint.best",
                       "with evaluate_every = 0 the only evaluation is that of "
                       "the end: set evaluate_every"});

@@ -126,14 +126,14 @@ StartFaults stop_never_comes(const Experiment& experiment) {
   const RunLength& length = experiment.length;
   const std::int64_t patience = length.early_stop.patience;
   if (patience == 0) return {};
-  if (length.evaluate_every == 0)
+  if (length.evaluate_every.every == 0)
     return {{"early_stop.patience",
              fmt::format("{} evaluations without progress end the run, and "
                          "evaluate_every = 0 has one at the end only: set "
                          "evaluate_every",
                          patience)}};
   const std::int64_t before_end =
-      std::max<std::int64_t>(0, length.turns - 1) / length.evaluate_every;
+      length.evaluate_every.times_by(length.turns - 1);
   if (before_end > patience) return {};
   return {{"early_stop.patience",
            fmt::format("{} evaluations without progress end the run, and it "
@@ -175,7 +175,7 @@ StartFaults milestone_never_comes(const Experiment& experiment) {
                  "epochs at which it drops";
         std::vector<double> never;
         for (const double epochs : rate.milestones)
-          if (turns_until(epochs, experiment) >= turns) never.push_back(epochs);
+          if (turn_after(epochs, experiment) >= turns) never.push_back(epochs);
         if (never.empty()) return "";
         return fmt::format(
             "the rate never drops at epoch {}: the run ends "
@@ -195,13 +195,13 @@ StartFaults warm_up_never_ends(const Experiment& experiment) {
     if ((rate.warmup_turns > 0) != in_turns || turns == 0) return "";
     const std::int64_t warm_up =
         in_turns ? rate.warmup_turns
-                 : turns_until(rate.warmup_epochs, experiment);
+                 : turn_after(rate.warmup_epochs, experiment);
     if (warm_up <= turns) return "";
     return fmt::format(
         "the rate rises for {}, and the run has {}: it ends at {:.3g}, below "
         "lr = {:g}; set a shorter warm-up, or train longer",
         turns_text(warm_up), turns_text(turns),
-        rate.at(turns - 1, turns, experiment.turns_per_epoch), rate.base);
+        rate.at(turns - 1, turns, epochs_of(experiment)), rate.base);
   };
   StartFaults faults = of_optimizers(
       experiment, "schedule.warmup_turns",
@@ -216,26 +216,31 @@ StartFaults warm_up_never_ends(const Experiment& experiment) {
 
 StartFaults evaluated_at_the_end_only(const Experiment& experiment) {
   const RunLength& length = experiment.length;
-  const bool is_default =
-      experiment.evaluate_every == Settings().evaluate_every;
-  if (is_default || length.evaluate_every <= length.turns) return {};
-  return {
-      {"evaluate_every",
-       fmt::format("{:g} epochs are {}, and the run has {}: it is "
-                   "evaluated at its end only",
-                   experiment.evaluate_every, turns_text(length.evaluate_every),
-                   turns_text(length.turns))}};
+  const double epochs = experiment.evaluate_every;
+  if (epochs == Settings().evaluate_every || epochs == 0 ||
+      length.evaluate_every.times_by(length.turns) > 0)
+    return {};
+  return {{"evaluate_every",
+           fmt::format("{:g} epochs are {}, and the run has {}: it is "
+                       "evaluated at its end only",
+                       epochs, turns_text(turn_after(epochs, experiment)),
+                       turns_text(length.turns))}};
 }
 
 StartFaults saved_at_the_end_only(const Experiment& experiment) {
   const RunLength& length = experiment.length;
-  if (length.checkpoint_every <= length.turns) return {};
-  return {{experiment.checkpoint.every_turns > 0 ? "checkpoint.every_turns"
-                                                 : "checkpoint.every",
-           fmt::format("a checkpoint is saved every {}, and the run has {}: "
-                       "one is saved at its end only",
-                       turns_text(length.checkpoint_every),
-                       turns_text(length.turns))}};
+  if (length.checkpoint_every.every == 0 ||
+      length.checkpoint_every.times_by(length.turns) > 0)
+    return {};
+  const CheckpointSettings& saving = experiment.checkpoint;
+  const bool in_turns = saving.every_turns > 0;
+  return {
+      {in_turns ? "checkpoint.every_turns" : "checkpoint.every",
+       fmt::format("a checkpoint is saved every {}, and the run has {}: "
+                   "one is saved at its end only",
+                   turns_text(in_turns ? saving.every_turns
+                                       : turn_after(saving.every, experiment)),
+                   turns_text(length.turns))}};
 }
 
 StartFaults trace_never_begins(const Experiment& experiment) {

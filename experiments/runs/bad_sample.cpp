@@ -119,7 +119,6 @@ std::string find_in_training(const Experiment& experiment,
                              const SuspectTurns& turns) {
   const Deals deals = experiment.replicas.deals();
   const std::int64_t per_epoch = experiment.deals_per_epoch;
-  const std::int64_t since = deals.since_turn;
   const std::int64_t end = deals.before(std::max(turns.last, since) + 1);
   const std::int64_t first =
       std::max(deals.before(std::max(turns.first, since)), end - per_epoch);

@@ -90,7 +90,7 @@ class KeeperOfNan : public Program {
 };
 
 TEST_F(KeeperOfNan, LastSoundCheckpointStaysHoweverFewAreKept) {
-  CheckpointKeeper keeper(folder_, {.every = 10, .last = 1});
+  CheckpointKeeper keeper(folder_, {.every = {10}, .last = 1});
   EXPECT_EQ(save(keeper, 10, 1).not_finite, "");
   EXPECT_EQ(save(keeper, 20, kNan).not_finite,
             "tensor 'a' of block-1.safetensors");
@@ -101,7 +101,7 @@ TEST_F(KeeperOfNan, LastSoundCheckpointStaysHoweverFewAreKept) {
 }
 
 TEST_F(KeeperOfNan, StateAloneCountsToo) {
-  CheckpointKeeper keeper(folder_, {.every = 10});
+  CheckpointKeeper keeper(folder_, {.every = {10}});
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(save(keeper, 10, 1, infinity).not_finite,
             "tensor 'a.momentum' of block-1.state.safetensors");
