@@ -119,9 +119,8 @@ std::string find_in_training(const Experiment& experiment,
                              const SuspectTurns& turns) {
   const Deals deals = experiment.replicas.deals();
   const std::int64_t per_epoch = experiment.deals_per_epoch;
-  const std::int64_t end = deals.before(std::max(turns.last, since) + 1);
-  const std::int64_t first =
-      std::max(deals.before(std::max(turns.first, since)), end - per_epoch);
+  const std::int64_t end = deals.by(turns.last + 1);
+  const std::int64_t first = std::max(deals.by(turns.first), end - per_epoch);
   const OrderOptions order{.batch_size = experiment.batch_size,
                            .seed = experiment.seed,
                            .drop_last = experiment.drop_last};
