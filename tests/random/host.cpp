@@ -4,18 +4,17 @@
 // each command, runs it in a fork and writes two lines: the process's number,
 // and its end ("exit 2", "signal 11"). With arguments it is `sluice`: so do
 // worker processes begin, which are started from the image of this program.
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "experiments/program/command_line.h"
 #include "experiments/program/data_commands.h"
