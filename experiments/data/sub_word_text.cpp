@@ -234,7 +234,7 @@ DataSet open_sub_words(const std::string& path, const std::string& root,
   const TextParts parts = parts_of(text, cut);
   if (parts[0].empty()) throw UserError("{}: its training part is empty", path);
   const fs::path cache =
-      fs::absolute(options.cache.empty() ? user_cache() : options.cache);
+      fs::absolute(options.cache.empty() ? cache_of_user() : options.cache);
   const fs::path folder = cached(
       cache / "sub-words" / key_of(text, cut, options, model).substr(0, 32),
       [&](const fs::path& empty) { fill(empty, path, parts, options, model); });

@@ -1,13 +1,13 @@
 #include "experiments/planner/machine.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
 #include "experiments/config/per_block_tables.h"
 #include "lib/base/error.h"
+#include "lib/base/processors.h"
 
 namespace sluice::planner {
 namespace {

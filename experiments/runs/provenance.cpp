@@ -22,6 +22,7 @@
 #include "experiments/runs/maker.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
+#include "lib/base/processors.h"
 #include "sluice_commit.h"
 
 namespace sluice {

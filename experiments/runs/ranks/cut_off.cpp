@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(5);
+constexpr std::chrono::milliseconds kLookForNote(5);
 
 constexpr const char* kLauncherIsGone =
     "the launcher, rank 0, is gone: it ended or was killed, or the network to "
@@ -23,7 +23,7 @@ bool is_cut_off(Receiver& control, std::chrono::milliseconds patience) {
   try {
     while (clock.now() < end)
       if (!control.ready())
-        std::this_thread::sleep_for(kLook);
+        std::this_thread::sleep_for(kLookForNote);
       else if (!control.receive())
         return false;
   } catch (const PeerGone&) {
