@@ -25,6 +25,7 @@
 #include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/memory_centre.h"
 #include "lib/replicas/replica_policy.h"
+#include "lib/replicas/sums.h"
 
 namespace sluice::centre_test {
 
