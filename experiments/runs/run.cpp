@@ -144,7 +144,7 @@ Resumed starting_point(const Experiment& experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
   if (!options.quiet) {
-    for (const std::string& line : changes) fmt::print("{}\n", line);
+    for (const std::string& line : changes) put("{}\n", line);
     say_what_changes(experiment, resumed);
   }
   return resumed;
