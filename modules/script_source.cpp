@@ -42,8 +42,8 @@ class NestingCount {
       case '}':
         if (operators_.size() > 1) operators_.pop_back();
         break;
-      case ',':
-        operators_.back() = 0;
+      case ',':  // the bracket stays
+        operators_.back() = operators_.size() > 1 ? 1 : 0;
         break;
       case jit::TK_NEWLINE:
         operators_ = {0};

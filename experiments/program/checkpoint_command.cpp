@@ -7,6 +7,7 @@
 #include "experiments/program/commands.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/continued.h"
+#include "experiments/runs/data_identity.h"
 #include "experiments/runs/drain.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/run_folder.h"
@@ -64,6 +65,7 @@ void checkpoint_command(const CheckpointArguments& arguments) {
   }
   auto lock = lock_run(folder);
   const Experiment experiment = experiment_of({config_of_run(folder), {}});
+  check_same_data(folder, experiment);
   print_drained(drain_last_checkpoint(folder, std::move(lock), experiment,
                                       arguments.command));
 }

@@ -33,6 +33,8 @@ Json split_of(const Experiment& experiment) {
       split[key == std::string("validation") ? "share" : key] =
           std::move(value);
   split["order_seed"] = experiment.seed;
+  split["batch_size"] = experiment.batch_size;
+  split["drop_last"] = experiment.drop_last;
   return split;
 }
 
@@ -59,6 +61,8 @@ constexpr std::pair<const char*, const char*> kOfSplit[] = {
     {"validation_seed", "data.validation_seed: {}, before {}"},
     {"test", "samples of the test split: {}, before {}"},
     {"order_seed", "seed of the order of samples: {}, before {}"},
+    {"batch_size", "batch_size: {}, before {}"},
+    {"drop_last", "drop_last: {}, before {}"},
 };
 
 std::string difference_of_split(const Json& before, const Json& now) {
@@ -104,7 +108,8 @@ std::string data_difference(const Json& before, const Json& now) {
 
 Json without_order(Json data) {
   if (data.is_object() && data.contains("split"))
-    data["split"].erase("order_seed");
+    for (const char* key : {"order_seed", "batch_size", "drop_last"})
+      data["split"].erase(key);
   return data;
 }
 

@@ -9,8 +9,9 @@
 namespace sluice {
 
 /// What tells the data of a run from others, for `data` in run.json: `files`,
-/// by fingerprint_of(), and `split`, how many samples each split has and the
-/// seeds that choose them and their order. Empty without data.
+/// by fingerprint_of(), and `split`, how many samples each split has, the seeds
+/// that choose them and their order, and how they are cut into batches. Empty
+/// without data.
 nlohmann::ordered_json data_identity(const Experiment& experiment);
 
 /// The data of the run's last stretch that says them; null: none does, it is
@@ -22,8 +23,8 @@ nlohmann::ordered_json data_in(const nlohmann::ordered_json& run);
 std::string data_difference(const nlohmann::ordered_json& before,
                             const nlohmann::ordered_json& now);
 
-/// Without the seed of the samples' order, in which runs may differ that are
-/// compared.
+/// Without the order of the samples and their batches, in which runs may differ
+/// that are compared.
 nlohmann::ordered_json without_order(nlohmann::ordered_json data);
 /// Without the sizes of the splits that evaluations see, which limit.evaluation
 /// changes.

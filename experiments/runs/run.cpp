@@ -15,6 +15,7 @@
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/attempt.h"
 #include "experiments/runs/console.h"
+#include "experiments/runs/data_identity.h"
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/runs/faults/signal_sink.h"
@@ -310,7 +311,10 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
                                         first_turn, faults);
   Restarts restarts(experiment, folder.path());
   for (bool again = false;; again = true) {
-    if (again) folder.rewind(start);
+    if (again) {
+      check_same_data(folder.path(), experiment);  // workers read them anew
+      folder.rewind(start);
+    }
     Attempt attempt(experiment, folder, start, sinks);
     if (again) attempt.sink().write(restarts.record());
     for (const auto& returned : returned_replicas(folder.history(), start))

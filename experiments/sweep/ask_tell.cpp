@@ -162,9 +162,10 @@ class Conversation {
     if (runs_.all().size() > known) write_plan(folder_, runs_.plan());
     if (run.state.kind == RunState::Kind::other && !options_.again)
       throw UserError(
-          "{} holds a run with another config ({}); give another --dir, or "
-          "--again to do it anew",
-          run.folder, run.state.difference);
+          "{} holds a run with {} ({}); give another --dir, or --again to do "
+          "it anew",
+          run.folder, run.state.is_other_data ? "other data" : "another config",
+          run.state.difference);
     asked_.insert(request.id.dump());
     const auto same =
         std::find_if(trials_.begin(), trials_.end(),

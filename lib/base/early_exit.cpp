@@ -1,7 +1,7 @@
 #include "lib/base/early_exit.h"
 
 #include <atomic>
-#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -34,17 +34,16 @@ void say_early_end() {
   static_cast<void>(written);
 }
 
-/// Runs before the destructors of objects that threads may still use.
+/// Ends the process before the destructors of objects that threads still use.
 void on_exit_of_process(int status, void* /*none*/) {
   if (!is_early()) return;
   say_early_end();
-  if (status == 0) end_process(1);
+  std::fflush(stdout);
+  end_process(status == 0 ? 1 : status);
 }
 
 void on_quick_exit() {
-  if (!is_early()) return;
-  say_early_end();
-  end_process(1);
+  on_exit_of_process(0, nullptr);
 }
 
 }  // namespace

@@ -210,9 +210,12 @@ void Seat::finish() {
   log_.write(costs());
   log_.staleness();
   if (plan().inbox_above.drops()) log_.dropped(ports_.dropped());
-  // What was learned after the last update.
+  // What was learned after the last update. The record is about the turn that
+  // would be next, so that a resume from before it forgets it.
+  const std::int64_t next = last_turn_ + 1;
   if (settings_.options.hashes)
-    log_.hashed({.turn = last_turn_ + 1}, {}, weights());
+    log_.hashed({.turn = next, .batch = plan().micro_batches.first_of(next)},
+                {}, weights());
   replicas_.finish();
   ports_.close();
 }

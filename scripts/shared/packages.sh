@@ -37,6 +37,8 @@ readonly PYTHON_TEST_PACKAGES=(
   pillow==11.3.0 nanobind==3.1.0
   # torch imports these for its optimizers; the build installs it without.
   sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 filelock==4.3.1 fsspec==2026.9.0
+  # Covering arrays: scripts/pairs.
+  covertable==3.2.0
   # Trackers, which are told of a run offline and asked what they have.
   wandb==0.31.0 mlflow-skinny==3.17.2)
 

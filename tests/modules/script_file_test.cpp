@@ -178,21 +178,29 @@ INSTANTIATE_TEST_SUITE_P(
     Operators, ScriptThatReachesOut,
     testing::Values(
         Reaching{"Save", "torch.save(x, '{}')", "aten::save"},
-        Reaching{"MappedFile", "torch.from_file('{}', True, 2).add_(1)",
+        Reaching{"MappedFile",
+                 "x = x + torch.from_file('{}', True, 2).add_(1).sum()",
                  "aten::from_file"},
         Reaching{"Print", "print(x)", "prim::Print"},
         Reaching{"Seed", "torch.manual_seed(3)", "aten::manual_seed"},
-        Reaching{"Storage", "x.set_(self.weight)", "aten::set_"},
-        Reaching{"Internals", "torch._foreach_add_([x], 1)",
-                 "aten::_foreach_add_"},
-        Reaching{"Backward", "torch.sigmoid_backward(x, x)",
+        Reaching{"Storage", "x = x.set_(self.weight)", "aten::set_"},
+        Reaching{"Internals", "x = torch._foreach_add([x], 1)[0]",
+                 "aten::_foreach_add"},
+        Reaching{"Backward", "x = torch.sigmoid_backward(x, x)",
                  "aten::sigmoid_backward"},
-        Reaching{"PackedPointers", "torch.fbgemm_linear_fp16_weight(x, x, x)",
-                 "aten::fbgemm_linear_fp16_weight"},
-        Reaching{"OtherNamespace",
-                 "torch.ops.inductor._reinterpret_tensor(x, [9], [1], 0)",
-                 "inductor::_reinterpret_tensor"}),
+        Reaching{"PackedPointers",
+                 "x = torch.fbgemm_linear_fp16_weight(x, x, x)",
+                 "aten::fbgemm_linear_fp16_weight"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(ScriptFile, MayNotCallOperatorsOfOtherNamespaces) {
+  const std::string file = saved(network(kLinear));
+  EXPECT_THAT(refusal_of(with_source(
+                  file, "return ",
+                  "y = ops.inductor._reinterpret_tensor(x, [9], [1], 0)\n"
+                  "    return y + ")),
+              HasSubstr("calls inductor::_reinterpret_tensor"));
+}
 
 TEST_F(ScriptFile, IsLookedAtInMethodsThatForwardDoesNotCall) {
   const std::string file =

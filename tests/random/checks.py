@@ -4,7 +4,6 @@ import collections
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 
 import data
@@ -17,6 +16,12 @@ from program import program_at
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def mpirun():
+    """That of scripts/setup --checks, with which the program is linked."""
+    there = ROOT / ".venv/bin/mpirun"
+    return str(there) if there.exists() else shutil.which("mpirun")
+
+
 def parser(about):
     options = argparse.ArgumentParser(description=about)
     options.add_argument("--program", default=ROOT / "build/release/sluice",
@@ -24,19 +29,16 @@ def parser(about):
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--device", help="cuda: for a program with the "
                          "simulated GPU, build/release/sluice_sim")
-    options.add_argument("--limit", type=float, default=300,
+    options.add_argument("--limit", type=float, default=600,
                          help="seconds for one command")
     options.add_argument("--work", default=ROOT / "build/random",
                          type=pathlib.Path, help="folder of data and of "
                          "configs that failed")
+    options.add_argument("--mpirun", default=mpirun(),
+                         help="what starts ranks, for replicas.group = 'mpi'")
     options.add_argument("--known", default=known.FILE, type=pathlib.Path,
                          help="failures that an issue has")
     return options
-
-
-def mpirun():
-    there = pathlib.Path(sys.executable).parent / "mpirun"
-    return str(there) if there.exists() else shutil.which("mpirun")
 
 
 class Check:
@@ -53,7 +55,8 @@ class Check:
             raise SystemExit("tests/random/choices.toml has what the program "
                              f"doesn't know: {', '.join(unknown)}")
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-random-")
-        self.judge = Judge(self.program, self.folder.name + "/run", mpirun())
+        self.judge = Judge(self.program, self.folder.name + "/run",
+                           options.mpirun)
         self.known = known.read(options.known)
         self.outcomes = collections.Counter()
         self.lines = collections.Counter()

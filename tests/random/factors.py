@@ -26,7 +26,7 @@ class Factors:
         self.values["model.name"] = choices.rows("model.name")
         self.values["data"] = list(range(len(choices.data)))
         if len(devices) > 1:
-            self.values["device"] = list(devices)
+            self.values["device"] = [UNSAID, *devices]
         self.add_texts()
         self.add_tables()
 
@@ -36,7 +36,7 @@ class Factors:
 
     def add(self, key):
         values = self.values.setdefault(
-            key.path, [UNSAID] if self.is_conditional(key.path) else [])
+            key.path, [UNSAID])
         gone = self.choices.left_out_values.get(key.path, [])
         for text in key.choices:
             value = typed(text, key.type)
@@ -46,10 +46,6 @@ class Factors:
                 self.needs.setdefault((key.path, value), []).extend(
                     [[(path, [wanted])] for path, wanted in key.needs])
 
-    def is_conditional(self, path):
-        return any(key.needs for key in self.choices.manual.find(path)) or \
-            bool(self.choices.by_prefix(self.choices.needs, path))
-
     def add_texts(self):
         """Which models take which data: the program refuses others, but too
         many rows would be lost to that."""
@@ -57,6 +53,9 @@ class Factors:
             sets = [i for i, each in enumerate(self.choices.data)
                     if each in self.choices.sets_for(model)]
             self.needs[("model.name", model)] = [[("data", sets)]]
+
+    def data_for(self, model):
+        return self.needs[("model.name", model)][0][0][1]
 
     def add_tables(self):
         """What choices.toml says of keys that need others."""
@@ -121,18 +120,7 @@ class Factors:
                     continue
                 pair = {one: left, other: right}
                 if next(self.closures(pair), None) is not None:
-                    yield frozenset(pair.items()) if hashable(pair) else pair
-
-    def conditions(self):
-        """The needs, as the constraints of covertable."""
-        for (path, value), _ in self.needs.items():
-            ways = self.ways_of(path, value)
-            if path in self.values and ways:
-                yield {"operator": "or", "conditions": [
-                    {"operator": "ne", "left": path, "value": value},
-                    *({"operator": "and", "conditions": [
-                        {"operator": "in", "left": other, "values": values}
-                        for other, values in way]} for way in ways)]}
+                    yield frozenset(pair.items())
 
     def config(self, row):
         """The config that a row stands for."""
@@ -143,7 +131,3 @@ class Factors:
             if value != UNSAID and path not in ("model.name", "data"):
                 config[path] = value
         return config
-
-
-def hashable(pair):
-    return all(isinstance(value, (str, int, float)) for value in pair.values())

@@ -20,7 +20,6 @@ FOREIGN = re.compile(
     r"Expected more than|got input size|Sizes of tensors|must match the|"
     r"is invalid for input of size|Trying to |dtype |doesn't require grad|"
     r"not implemented for|bad_alloc|Boost|asio")
-ENGINES = ("virtual", "threads", "processes")
 # The engine that the first one's bits are compared with.
 OTHER = {"virtual": "threads", "threads": "virtual", "processes": "virtual"}
 
@@ -62,55 +61,50 @@ def complaint_of(outcome):
     return ""
 
 
-def without_notices(lines, notices):
-    return [line for line in lines if line not in notices]
+def records_in(folder, kind):
+    """The records of a kind, without their times."""
+    records = [json.loads(line) for line in
+               (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in record.items() if name != "time"}
+            for record in records if record.get("kind") == kind]
 
 
 def hashes_in(folder):
-    """(block, replica) -> its hash records, in order, without times."""
+    """(block, replica) -> its hash records, in order."""
     found = {}
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record.get("kind") == "hash":
-            record.pop("time", None)
-            seat = record["block"], record.get("replica", 1)
-            found.setdefault(seat, []).append(record)
+    for record in records_in(folder, "hash"):
+        seat = record["block"], record.get("replica", 1)
+        found.setdefault(seat, []).append(record)
     return found
 
 
 def evaluations_in(folder):
-    found = []
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record.get("kind") == "evaluation":
-            record.pop("time", None)
-            found.append(record)
-    return found
+    return records_in(folder, "evaluation")
+
+
+def difference_of(seat, left, right):
+    """(turn, -block, replica, what) of the first record that differs."""
+    for one, other in zip(left, right):
+        for name in {**one, **other}:
+            if one.get(name) != other.get(name):
+                return (one["turn"], -seat[0], seat[1], f"{name} is "
+                        f"{one.get(name)} and {other.get(name)}")
+    if len(left) != len(right):
+        return (10 ** 9, -seat[0], seat[1],
+                f"{len(left)} updates against {len(right)}")
+    return None
 
 
 def first_difference(left, right):
     """Where two runs' hashes differ first; empty: nowhere."""
     if left.keys() != right.keys():
         return f"seats {sorted(left)} and {sorted(right)}"
-    found = []
-    for seat in left:
-        for one, other in zip(left[seat], right[seat]):
-            if one != other:
-                names = [name for name in {**one, **other}
-                         if one.get(name) != other.get(name)]
-                found.append((one["turn"], -seat[0], seat[1],
-                              f"{names[0]} is {one.get(names[0])} and "
-                              f"{other.get(names[0])}"))
-                break
-        else:
-            if len(left[seat]) != len(right[seat]):
-                found.append((10 ** 9, -seat[0], seat[1],
-                              f"{len(left[seat])} updates against "
-                              f"{len(right[seat])}"))
+    found = list(filter(None, (difference_of(seat, left[seat], right[seat])
+                               for seat in left)))
     if not found:
         return ""
-    turn, block, replica, name = min(found)
-    return f"turn {turn}, block {-block}, replica {replica}: {name}"
+    turn, block, replica, what = min(found)
+    return f"turn {turn}, block {-block}, replica {replica}: {what}"
 
 
 def compare(check, left, right):
@@ -171,9 +165,9 @@ class Judge:
             return ()
         count = self.config["replicas.count"]
         if not isinstance(count, int) or \
-                not isinstance(self.config["blocks"], int):
+                not isinstance(self.config.get("blocks", 2), int):
             return ()
-        return (self.mpirun, "-n", str(count * self.config["blocks"]))
+        return (self.mpirun, "-n", str(count * self.config.get("blocks", 2)))
 
     def command(self, check, *arguments, before=()):
         outcome = self.program.run(*arguments, folder=self.folder,

@@ -25,30 +25,30 @@ def named(config, line):
     by_value = [path for path, value in config.items()
                 if isinstance(value, str) and value in words]
     by_name = [path for path in config if path.split(".")[-1] in words]
-    return list(dict.fromkeys(by_value[:0] + whole + by_value + by_name +
-                              tables))
+    return list(dict.fromkeys(whole + by_value + by_name + tables))
+
+
+def fits(choices, config, path):
+    """Whether the choice that brings the key is said, for its own boundary."""
+    own = re.match(r"boundary\.\w*\d\.", path)
+
+    def holds(needed, value):
+        if own:
+            needed = needed.replace("boundary.", own[0], 1)
+        return config.get(needed) == value
+    keys = choices.manual.find(key_of_all(path))
+    return not keys or any(
+        not key.needs or any(holds(*need) for need in key.needs)
+        for key in keys)
 
 
 def without(choices, config, path):
     """The config without a key, and without those that came with it."""
     left = {key: value for key, value in config.items() if key != path}
     while True:
-        known = {key.path: [] for key in choices.manual.keys}
-        for key in choices.manual.keys:
-            known[key.path].append(key)
-
-        def fits(each):
-            prefix = re.match(r"boundary\.\w*\d\.", each)
-            keys = known.get(key_of_all(each), [])
-            return not keys or any(
-                not key.needs or any(
-                    left.get(needed.replace("boundary.", prefix[0], 1)
-                             if prefix else needed) == value
-                    for needed, value in key.needs)
-                for key in keys)
-        gone = [each for each in left
-                if each not in choices.base and not fits(each)
-                or not is_beside(choices, left, each)]
+        gone = [each for each in left if each not in choices.base
+                and not (fits(choices, left, each) and
+                         is_beside(choices, left, each))]
         if not gone:
             return left
         for each in gone:

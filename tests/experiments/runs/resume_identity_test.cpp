@@ -108,6 +108,18 @@ TEST_F(RunOnFiles, OfAnOlderProgramGoesOnAndSaysWhatCantBeCompared) {
   EXPECT_EQ(resume("turns=12").status, 2);
 }
 
+TEST_F(RunOnFiles, IsNotCountedInOtherBatchesByAnEditedConfig) {
+  train();
+  std::string config = slurp(path("run/config.toml"));
+  const std::string line = "batch_size = 24";
+  ASSERT_NE(config.find(line), config.npos);
+  config.replace(config.find(line), line.size(), "batch_size = 16");
+  std::ofstream(path("run/config.toml")) << config;
+  const Outcome refused = resume("turns=12");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("batch_size: 16, before 24"));
+}
+
 TEST_F(RunOnFiles, TellsALineForEachKeyThatAnOverrideChanges) {
   train();
   const Outcome resumed = resume("turns=12 optimizer.lr=0.02 log_every=2");

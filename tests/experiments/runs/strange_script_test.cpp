@@ -55,8 +55,8 @@ TEST_F(StrangeScript, RunsInNoCommandUnlessItIsTrusted) {
 
 TEST_F(StrangeScript, LeavesAFileThatItWouldMapAsItWas) {
   const std::string victim = write("victim", std::string(64, 'v'));
-  const std::string config =
-      config_of(fmt::format("torch.from_file('{}', True, 8).add_(1)", victim));
+  const std::string config = config_of(fmt::format(
+      "x = x + torch.from_file('{}', True, 8).add_(1).sum()", victim));
   for (const char* command : {"config ", "plan ", "run "})
     expect_refusal(command + config, "calls aten::from_file");
   EXPECT_EQ(slurp(victim), std::string(64, 'v'));

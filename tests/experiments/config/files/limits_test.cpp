@@ -119,6 +119,9 @@ TEST(ConfigText, OfHalfAMillionKeysIsRefusedBeforeItIsParsed) {
   EXPECT_THAT(refusal_of(repeated(
                   200'000, [](int i) { return fmt::format("[k{}]\n", i); })),
               HasSubstr("more than 100000 keys and values"));
+  EXPECT_THAT(
+      refusal_of("a = [" + repeated(20'000, [](int) { return "1,"; }) + "]\n"),
+      HasSubstr("a.toml:1: a: a list has 20000 values; at most 10000"));
   EXPECT_EQ(refusal_of(repeated(9'000, key)), "no error");
 }
 
