@@ -46,7 +46,8 @@ namespace sluice {
 ConfigNode config_of(const ConfigArguments& arguments) {
   ConfigNode config;
   config.value = ConfigNode::Table{};
-  if (!arguments.config.empty()) config = read_config_to_run(arguments.config);
+  if (!arguments.config.empty())
+    config = read_config_to_run(arguments.config, arguments.overrides);
   for (const std::string& text : arguments.overrides)
     apply_override(config, text);
   add_plugins(arguments.plugins, config);
