@@ -144,7 +144,7 @@ std::string name_of(const Sweep& sweep, const std::string& path) {
 }  // namespace
 
 Sweep read_sweep(const std::string& path, const SweepWords& words) {
-  ConfigNode config = read_config_to_run(path);
+  ConfigNode config = read_config_to_run(path, words.settings);
   std::vector<Axis> axes = take_settings(words, config);
   SweepTable written = sweep_table_in(config);
   Sweep sweep = std::move(written.sweep);

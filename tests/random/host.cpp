@@ -4,6 +4,7 @@
 // each command, runs it in a fork and writes two lines: the process's number,
 // and its end ("exit 2", "signal 11"). With arguments it is `sluice`: so do
 // worker processes begin, which are started from the image of this program.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

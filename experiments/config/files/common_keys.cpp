@@ -242,9 +242,14 @@ ConfigNode with_common_keys(ConfigNode resolved) {
   return resolved;
 }
 
-ConfigNode read_config_to_run(const std::string& path) {
+ConfigNode read_config_to_run(const std::string& path,
+                              std::span<const std::string> overrides) {
   ConfigNode config = read_config_file(path);
-  return is_config_of_run(path) ? with_common_keys(std::move(config)) : config;
+  const bool is_cut_anew = std::any_of(
+      overrides.begin(), overrides.end(),
+      [](const std::string& text) { return text.starts_with("blocks="); });
+  if (!is_cut_anew || !is_config_of_run(path)) return config;
+  return with_common_keys(std::move(config));
 }
 
 }  // namespace sluice

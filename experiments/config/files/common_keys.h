@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -33,7 +34,9 @@ bool is_of_one_block(std::string_view path);
 /// share said once. Reading it gives the same experiment.
 ConfigNode with_common_keys(ConfigNode resolved);
 
-/// As read_config_file(); a run's own config has common keys.
-ConfigNode read_config_to_run(const std::string& path);
+/// As read_config_file(), for those overrides. Where they cut a run's own
+/// config into other blocks it has common keys, which the new blocks take.
+ConfigNode read_config_to_run(const std::string& path,
+                              std::span<const std::string> overrides);
 
 }  // namespace sluice

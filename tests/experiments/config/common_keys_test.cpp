@@ -203,6 +203,26 @@ TEST(CommonKeys, LeaveToOneBlockWhatDiffersThere) {
             "{lr = 0.2, clip = {norm = 2.0}}");
 }
 
+// Blocks 3 and 4 had default optimizers, without a word.
+TEST(CommonKeys, OfARunsConfigGoToTheBlocksOfAnotherCut) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/config.toml";
+  std::ofstream(folder.path() + "/run.json") << "{}";
+  std::ofstream(path) << to_toml(
+      read_experiment(small("blocks = 2\noptimizer.lr = 0.3\n"
+                            "boundary.policy = 'local_loss'\n"),
+                      "")
+          .resolved);
+  const Overrides overrides = {"blocks=4"};
+  const ConfigNode cut = with(read_config_to_run(path, overrides), overrides);
+  EXPECT_EQ(rates(cut), "0.3 0.3 0.3 0.3");
+  EXPECT_EQ(values(cut, "boundary", "policy"),
+            R"("local_loss" "local_loss" "local_loss")");
+  // Else it is as it stands: what is typed replaces a block's whole table.
+  const ConfigNode same = read_config_to_run(path, {});
+  EXPECT_NE(same.find("optimizer")->find("2"), nullptr);
+}
+
 class ResolvedConfig : public testing::TestWithParam<const char*> {};
 
 TEST_P(ResolvedConfig, ReadsToTheSameExperimentWithCommonKeys) {
