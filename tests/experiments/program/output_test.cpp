@@ -41,8 +41,8 @@ TEST_F(Output, ThatADiskHasNoRoomForIsOneErrorLine) {
         "run c.toml --dir again --overwrite"}) {
     const Outcome outcome = with(arguments, "> /dev/full");
     EXPECT_EQ(outcome.status, 1) << arguments;
-    EXPECT_EQ(outcome.text,
-              "sluice: stdout: can't be written: No space left on device\n")
+    EXPECT_THAT(outcome.text, testing::StartsWith("sluice: stdout: "));
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1)
         << arguments;
   }
   // What it printed is lost, what it did is done.
