@@ -5,9 +5,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lib/base/error.h"
 #include "lib/boundaries/head.h"
 
 namespace sluice {
+
+/// A batch is too small for a head that normalises over it.
+class TooFewSamples final : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 // Each throws UserError, in the name of `head`.
 
@@ -23,8 +30,8 @@ bool has_image_tokens(const BoundarySite& site);
 void check_features_or_tokens(const BoundarySite& site, std::string_view head);
 /// The same, but [T, C] only: features of texts.
 void check_sequences(const BoundarySite& site, std::string_view head);
-/// Unless BatchNorm sees two values for each channel: features [N, ...], of
-/// which each sample gives `values` to a channel.
+/// TooFewSamples, unless BatchNorm sees two values for each channel: features
+/// [N, ...], of which each sample gives `values` to a channel.
 void check_batch(const at::Tensor& features, std::int64_t values,
                  std::string_view head);
 

@@ -5,13 +5,22 @@
 // begins at zero for every text, because texts of a data set are windows in a
 // random order; within a text it is back-propagated through all places.
 // Vocabulary and length are those of the data. Weights of LSTM layers have
-// LibTorch's names and distribution, uniform in +-1 / sqrt(width).
+// LibTorch's names and distribution, uniform in +-1 / sqrt(width). With
+// precision = "bf16" on a CPU that lacks the instructions, LSTM layers compute
+// in fp32, and what they give upwards is rounded to bf16 as elsewhere.
+#include "modules/lstm.h"
+
 #include <cmath>
+#include <exception>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/lstm.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +30,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/blocks/fused_linear.h"
+#include "lib/tensors/precision.h"
 #include "modules/chain.h"
 #include "modules/dropout.h"
 #include "modules/models.h"
@@ -77,11 +87,19 @@ class LstmLayer final : public Layer {
   }
 
   Tensors forward(const Tensors& inputs, const Pass& pass) override {
-    const Tensor outputs = std::get<0>(lstm_->forward(inputs.front()));
+    const Tensor outputs = states(inputs.front());
     return dropout_->forward({outputs}, member_pass(pass, "dropout"));
   }
 
  private:
+  Tensor states(const Tensor& inputs) {
+    const bool in_bf16 =
+        inputs.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU);
+    if (!in_bf16 || has_bf16_lstm()) return std::get<0>(lstm_->forward(inputs));
+    const FullPrecisionScope full;
+    return std::get<0>(lstm_->forward(inputs.to(at::kFloat))).to(at::kBFloat16);
+  }
+
   torch::nn::LSTM lstm_;
   std::shared_ptr<Dropout> dropout_;
 };
@@ -144,7 +162,42 @@ Model make_lstm(const LstmOptions& options, const SampleSpec& sample) {
   return model;
 }
 
+/// A training turn of the smallest LSTM; throws what LibTorch throws.
+void train_in_bf16() {
+  const c10::AutoGradMode gradients(true);
+  const auto weight = [](at::IntArrayRef sizes) {
+    return at::zeros(sizes).requires_grad_();
+  };
+  const Tensor inputs = weight({2, 2, 4});
+  const Tensor state = at::zeros({1, 2, 4});
+  const std::vector<Tensor> weights = {weight({16, 4}), weight({16, 4}),
+                                       weight({16}), weight({16})};
+  Tensor outputs;
+  {
+    const PrecisionScope bf16(Precision::bf16);
+    outputs = std::get<0>(at::lstm(inputs, {state, state}, weights,
+                                   /*has_biases=*/true, /*num_layers=*/1,
+                                   /*dropout=*/0, /*train=*/true,
+                                   /*bidirectional=*/false,
+                                   /*batch_first=*/true));
+  }
+  const FullPrecisionScope full;
+  outputs.to(at::kFloat).sum().backward();
+}
+
 }  // namespace
+
+bool has_bf16_lstm() {
+  static const bool has = [] {
+    try {
+      train_in_bf16();
+      return true;
+    } catch (const std::exception&) {  // oneDNN's own
+      return false;
+    }
+  }();
+  return has;
+}
 
 MakeModel lstm(Fields& fields) {
   LstmOptions options;

@@ -107,9 +107,8 @@ bool NetworkRun::saves_after(std::int64_t turns) const {
 
 std::string NetworkRun::take_checkpoint(const std::string& checkpoint,
                                         std::int64_t turn) {
-  std::string taken = move_checkpoint(checkpoint, folder_.checkpoints());
-  keeper_.kept(turn);
-  return taken;
+  move_checkpoint(checkpoint, folder_.checkpoints());
+  return keeper_.kept(turn).folder;
 }
 
 void NetworkRun::finish() {

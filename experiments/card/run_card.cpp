@@ -10,6 +10,7 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/numbers.h"
+#include "experiments/config/start_checks.h"
 #include "experiments/runs/run.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -109,6 +110,8 @@ class Runner {
     put("{}: {} {}\n", row.run.name, resume ? "continues" : "starts", folder);
     const Experiment experiment = experiment_of(row.run);
     tell_left_out(experiment.left_out);
+    tell_left_out(resume ? told_on_resume(experiment)
+                         : check_start(experiment));
     const RunResult result =
         sluice::run(experiment,
                     {.folder = folder,

@@ -57,6 +57,7 @@ constexpr std::array kRows = {
                 "still to come"},
     ResumeClass{"batch_size", kRefused, kOtherEpochs},
     ResumeClass{"drop_last", kRefused, kOtherEpochs},
+    ResumeClass{"limit", kAnew},
     ResumeClass{"limit.train", kRefused, kOtherEpochs},
     ResumeClass{"limit.evaluation", kAnew,
                 "earlier evaluations were of other samples"},

@@ -114,7 +114,8 @@ void Settings::describe(Fields& fields) {
        .unit = "samples",
        .min = 1});
   fields.key("drop_last", drop_last,
-             {.text = "leave an epoch's last batch out when it is not full"});
+             {.text = "leave an epoch's last batch out when it is not full, as "
+                      "where BatchNorm would see one sample"});
   fields.key("evaluate_every", evaluate_every,
              {.text = "epochs between evaluations; 0: only at the end",
               .unit = "epochs",
@@ -295,8 +296,8 @@ void Settings::describe(Fields& fields) {
                "difference and run.json records it"});
   fields.key("on_nan", stop_on_nan, {{"stop", true}, {"continue", false}},
              {.text = "when a loss that is logged, or that of an evaluation, "
-                      "is NaN or infinite: end the run as diverged (exit "
-                      "status 5), or continue"});
+                      "is NaN or infinite, or a checkpoint has such weights: "
+                      "end the run as diverged (exit status 5), or continue"});
   fields.key(
       "forecast", forecast,
       {.text = "before the first turn, let each block do some trial turns "

@@ -31,14 +31,16 @@
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
 #include "lib/base/user_text.h"
+#include "lib/checkpoints/finite.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 an error that the
-/// user can correct, kDivergedStatus; for cards and sweeps also those of
-/// run_command() and sweep_command().
+/// user can correct, kDivergedStatus for a run that diverged and for weights
+/// that aren't finite; for cards and sweeps also those of run_command() and
+/// sweep_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -261,6 +263,8 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   } catch (const UserError& error) {
     return say_of(program.name, error.what(), kMisused);
   } catch (const Diverged& error) {
+    return say_of(program.name, error.what(), kDivergedStatus);
+  } catch (const NotFinite& error) {
     return say_of(program.name, error.what(), kDivergedStatus);
   } catch (const Interrupted& error) {
     return say_of(program.name, error.what(), kInterruptedStatus);

@@ -19,6 +19,7 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/plugin_keys.h"
+#include "experiments/config/start_checks.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/evaluated_data.h"
 #include "experiments/runs/evaluation.h"
@@ -67,6 +68,12 @@ std::string data_root() {
 Experiment read_and_tell(const ConfigNode& config) {
   Experiment experiment = read_experiment(config, data_root());
   tell_left_out(experiment.left_out);
+  return experiment;
+}
+
+Experiment read_to_start(const ConfigNode& config) {
+  Experiment experiment = read_and_tell(config);
+  tell_left_out(check_start(experiment));
   return experiment;
 }
 
@@ -271,15 +278,27 @@ void print_result(const Experiment& experiment, const RunResult& result) {
     put("To continue: {}\n", way_to_continue(experiment, result.folder));
 }
 
-int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
-            StopSignals& signals, bool& has_begun) {
+/// With what the checks of a start say of it.
+Experiment experiment_to_run(const RunArguments& arguments, bool is_checked) {
+  if (!arguments.resume.empty()) {
+    Experiment experiment = experiment_to_resume(arguments);
+    tell_left_out(told_on_resume(experiment));
+    return experiment;
+  }
+  return is_checked ? experiment_of(arguments.config)
+                    : read_to_start(config_of(arguments.config));
+}
+
+/// is_checked: as a trial of a run whose whole config was.
+int run_one(const RunArguments& arguments, bool is_checked,
+            const std::optional<Rank>& rank, StopSignals& signals,
+            bool& has_begun) {
   const bool resume = !arguments.resume.empty();
   // Before its config is read, which another process may be about to change.
   const auto lock = resume && (!rank || rank->number == 0)
                         ? lock_to_resume(arguments)
                         : nullptr;
-  const Experiment experiment = resume ? experiment_to_resume(arguments)
-                                       : experiment_of(arguments.config);
+  const Experiment experiment = experiment_to_run(arguments, is_checked);
   if (rank) check_rank(*rank, experiment);
   const std::string& folder = resume ? arguments.resume : arguments.folder;
   if (rank && rank->number > 0)
@@ -319,7 +338,7 @@ int run_command(const RunArguments& given) {
   const std::optional<Rank> rank = rank_from(process_environment());
   bool has_begun = false;
   try {
-    return run_one(arguments, rank, signals, has_begun);
+    return run_one(arguments, given.fast_dev_run, rank, signals, has_begun);
   } catch (const Disagreement&) {
     throw;  // of which they know
   } catch (const Interrupted&) {
@@ -441,6 +460,7 @@ void evaluate_found(const EvalArguments& arguments, const Evaluated& found) {
   put("{}: {} loss {:.4f}{}{} of {}\n", found.weights, name_of_split(arguments),
       result.loss(), with_accuracy(result.accuracy()), with_r2(result.r2()),
       result.labels());
+  check_is_finite(result, experiment, split, name_of_split(arguments));
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.read_from,
                                                    split, arguments.samples));

@@ -14,7 +14,8 @@ void config_command(const ConfigArguments& arguments) {
     read.overrides.insert(read.overrides.begin(), read.config);
     read.config.clear();
   }
-  fmt::print("{}", to_toml(with_common_keys(experiment_of(read).resolved)));
+  fmt::print(
+      "{}", to_toml(with_common_keys(read_to_start(config_of(read)).resolved)));
 }
 
 }  // namespace sluice

@@ -35,7 +35,7 @@ RunArguments shortened(const RunArguments& arguments) {
   if (is_card(arguments.config.config))
     throw UserError("--fast-dev-run is for a run; {} is a card of runs",
                     arguments.config.config);
-  const Experiment whole = experiment_of(arguments.config);
+  const Experiment whole = read_to_start(config_of(arguments.config));
   std::vector<std::string> overrides = {
       fmt::format("turns={}", few_turns(whole)),
       "evaluate_every=0",

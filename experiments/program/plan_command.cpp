@@ -324,7 +324,7 @@ void compare(const PlanArguments& arguments) {
         "--compare goes with none of --actions, --list and --trace");
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
-  const Experiment experiment = read_and_tell(config);
+  const Experiment experiment = read_to_start(config);
   if (experiment.replicas.are_uneven())
     throw UserError(
         "--compare measures numbers of blocks, each in as many replicas, and "
@@ -349,7 +349,8 @@ void compare(const PlanArguments& arguments) {
 
 void plan_command(const PlanArguments& arguments) {
   if (arguments.compare) return compare(arguments);
-  const Experiment experiment = experiment_of(timed_config(arguments));
+  const Experiment experiment =
+      read_to_start(config_of(timed_config(arguments)));
   // In lockstep a list of actions does not depend on costs.
   const bool needs_costs =
       !arguments.list || runs_free(experiment.plans.front());

@@ -13,6 +13,7 @@
 #include "lib/base/by_block.h"
 #include "lib/boundaries/policies/top_loss.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/finite.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
 #include "lib/tensors/current_device.h"
@@ -185,6 +186,10 @@ std::shared_ptr<Observer> make_probe(const Experiment& experiment,
 
 void check_weights(const Experiment& experiment, const std::string& path) {
   const NamedTensors found = load_weights(path);
+  if (const std::string name = first_not_finite(found); !name.empty())
+    throw UserError(
+        "{}: tensor '{}' has NaN or infinite values: begin with another file",
+        path, name);
   for (int number = 1; number <= experiment.blocks(); ++number) {
     const Block block = block_of(experiment, number);
     copy_by_name(found, block.parameters(), path);

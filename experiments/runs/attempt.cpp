@@ -1,11 +1,13 @@
 #include "experiments/runs/attempt.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "experiments/config/pinned_files.h"
+#include "experiments/runs/bad_sample.h"
 #include "experiments/runs/engines.h"
 #include "experiments/runs/guarded_sink.h"
 #include "experiments/runs/restarts.h"
@@ -65,7 +67,14 @@ bool Attempt::is_free() const {
 /// A checkpoint is whole only when the record of the way to it is on the disk.
 void Attempt::saved(std::int64_t turn) {
   if (is_free()) schedule_->save_until(turn, folder_.path());
-  keeper_.saved(turn);
+  const KeptCheckpoint kept = keeper_.saved(turn);
+  if (kept.not_finite.empty()) return;
+  if (experiment_.stop_on_nan)
+    guard_->checkpoint_not_finite(turn, kept.not_finite);
+  fmt::print(stderr,
+             "sluice: {} isn't finite after turn {}: the checkpoint is set "
+             "aside as {}\n",
+             kept.not_finite, turn, kept.folder);
 }
 
 RunLength Attempt::length() const {
@@ -113,7 +122,10 @@ void Attempt::tell_lost_file() const {
 /// Called while what ended the run is being handled. Throws Diverged when it
 /// did that: whatever else the workers said, they were made to end.
 void Attempt::tell_failure() {
-  const auto diverged = guard_->found(folder_.checkpoints());
+  const auto diverged =
+      guard_->found(folder_.checkpoints(), [this](const SuspectTurns& turns) {
+        return find_bad_sample(experiment_, turns);
+      });
   try {
     if (diverged) sink_->write(*diverged);
     timeline_->save(folder_.path());

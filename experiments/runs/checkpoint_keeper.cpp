@@ -6,6 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/set_aside.h"
 
 namespace sluice {
 namespace {
@@ -21,14 +22,12 @@ void CheckpointKeeper::evaluated(const records::Evaluation& evaluation) {
   if (!options_.best) return;
   const double value = options_.best->in(evaluation);
   if (std::isnan(value)) return;
-  if (best_value_ && !options_.best->is_better(value, *best_value_)) return;
-  best_value_ = value;
-  best_turn_ = evaluation.turn;
-  best_ = evaluation;
+  if (best_.value && !options_.best->is_better(value, *best_.value)) return;
+  best_before_ = std::exchange(best_, {value, evaluation.turn, evaluation});
 }
 
 bool CheckpointKeeper::is_kept(std::int64_t turn, std::int64_t newest) const {
-  if (turn == newest || turn == best_turn_) return true;
+  if (turn == newest || turn == best_.turn) return true;
   if (turn == 0) return options_.initial;
   const Rhythm& every = options_.every;
   if (!every.is_at(turn)) return false;
@@ -40,7 +39,7 @@ bool CheckpointKeeper::is_kept(std::int64_t turn, std::int64_t newest) const {
 void CheckpointKeeper::link_best() const {
   const std::string beside = folder_ + "/best.partial";
   const fs::path target =
-      fs::path(checkpoint_folder(folder_, *best_turn_)).filename();
+      fs::path(checkpoint_folder(folder_, *best_.turn)).filename();
   std::error_code error;
   fs::remove(beside, error);
   fs::create_directory_symlink(target, beside, error);
@@ -49,15 +48,21 @@ void CheckpointKeeper::link_best() const {
     throw UserError("{}/best: can't be made: {}", folder_, error.message());
 }
 
-void CheckpointKeeper::saved(std::int64_t turn) {
+KeptCheckpoint CheckpointKeeper::saved(std::int64_t turn) {
   finish_checkpoint(folder_, turn);
-  kept(turn);
+  return kept(turn);
 }
 
-void CheckpointKeeper::kept(std::int64_t turn) {
-  if (best_turn_ == turn) link_best();
+KeptCheckpoint CheckpointKeeper::kept(std::int64_t turn) {
+  const std::string folder = checkpoint_folder(folder_, turn);
+  if (std::string what = noted_not_finite(folder); !what.empty()) {
+    if (best_.turn == turn) best_ = best_before_;
+    return {set_aside(folder), std::move(what)};
+  }
+  if (best_.turn == turn) link_best();
   for (const auto& [other, path] : find_checkpoints(folder_))
     if (other < turn && !is_kept(other, turn)) remove_checkpoint(path);
+  return {folder};
 }
 
 }  // namespace sluice

@@ -9,8 +9,18 @@
 
 namespace sluice {
 
+/// What became of a checkpoint that was saved.
+struct KeptCheckpoint {
+  std::string folder = {};
+  /// What of it isn't finite, so that it was set aside (set_aside.h); empty: it
+  /// is sound.
+  std::string not_finite = {};
+};
+
 /// Makes checkpoints final and removes those that are not to be kept. With
-/// KeepOptions::best, `best` in the folder is a link to that one.
+/// KeepOptions::best, `best` in the folder is a link to that one. A checkpoint
+/// that isn't finite is set aside: it is never the best, and none is removed
+/// for it.
 class CheckpointKeeper {
  public:
   /// folder: of the run's checkpoints.
@@ -19,21 +29,28 @@ class CheckpointKeeper {
   /// An evaluation after `turn` turns: before the turn's checkpoint is saved.
   void evaluated(const records::Evaluation& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
-  void saved(std::int64_t turn);
+  KeptCheckpoint saved(std::int64_t turn);
   /// The same of a checkpoint that was made final elsewhere, and lies there.
-  void kept(std::int64_t turn);
+  KeptCheckpoint kept(std::int64_t turn);
   /// The best evaluation so far; nothing when the config doesn't ask for it.
-  const std::optional<records::Evaluation>& best() const { return best_; }
+  const std::optional<records::Evaluation>& best() const {
+    return best_.evaluation;
+  }
 
  private:
+  struct Best {
+    std::optional<double> value = {};
+    std::optional<std::int64_t> turn = {};
+    std::optional<records::Evaluation> evaluation = {};
+  };
+
   bool is_kept(std::int64_t turn, std::int64_t newest) const;
   void link_best() const;
 
   std::string folder_;
   KeepOptions options_;
-  std::optional<double> best_value_;
-  std::optional<std::int64_t> best_turn_;
-  std::optional<records::Evaluation> best_;
+  Best best_;
+  Best best_before_;  ///< what was the best before the one of best_.turn
 };
 
 }  // namespace sluice

@@ -163,8 +163,7 @@ std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
                    .threads = experiment.threads,
                    .watch = std::move(time.watch),
                    .saved = std::move(time.saved),
-                   .fed = fed,
-                   .names_blocks = fed != nullptr},
+                   .fed = fed},
       parts.events);
 }
 

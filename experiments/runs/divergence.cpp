@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -82,27 +85,77 @@ std::int64_t DivergenceGuard::sound_turns(const Loss& loss) const {
   return own == finite_.end() ? -1 : own->second;
 }
 
-std::string DivergenceGuard::reason_of(const Loss& loss,
-                                       const std::string& checkpoints) const {
-  const auto saved = find_checkpoints(checkpoints);
-  const auto last = saved.upper_bound(sound_turns(loss));
-  return fmt::format(
-      "diverged: {} became {} {} turn {}; {}. Lower optimizer.lr, set "
-      "optimizer.clip.norm, or train on with on_nan = 'continue'",
-      whose(loss.name, loss.block), not_a_loss(loss.value),
-      loss.block == 0 ? "after" : "in", loss.turn,
-      last == saved.begin() ? "there is no checkpoint before"
-                            : fmt::format("the last checkpoint before is {}",
-                                          std::prev(last)->second));
+std::string DivergenceGuard::text_of(const Loss& loss) {
+  return fmt::format("{} became {} {} turn {}", whose(loss.name, loss.block),
+                     not_a_loss(loss.value), loss.block == 0 ? "after" : "in",
+                     loss.turn);
 }
 
+void DivergenceGuard::checkpoint_not_finite(std::int64_t turn,
+                                            const std::string& what) {
+  if (!weights_) weights_ = Weights{turn, what};
+  throw UserError("{} isn't finite after turn {}", what, turn);
+}
+
+namespace {
+
+/// The last checkpoint of `sound_turns` turns or fewer; -1 and empty: none.
+std::pair<std::int64_t, std::string> last_sound(const std::string& checkpoints,
+                                                std::int64_t sound_turns) {
+  const auto saved = find_checkpoints(checkpoints);
+  const auto behind = saved.upper_bound(sound_turns);
+  if (behind == saved.begin()) return {-1, ""};
+  return *std::prev(behind);
+}
+
+std::string remedy_of(const std::string& bad_sample,
+                      const std::string& checkpoint) {
+  const std::string before =
+      checkpoint.empty()
+          ? "there is no checkpoint before"
+          : fmt::format("the last checkpoint before is {}", checkpoint);
+  if (bad_sample.empty())
+    return fmt::format(
+        "{}. Lower optimizer.lr, set optimizer.clip.norm, or "
+        "train on with on_nan = 'continue'",
+        before);
+  return fmt::format(
+      "{} is NaN or infinite: mend the file, or leave the sample "
+      "out (no learning rate helps); {}",
+      bad_sample, before);
+}
+
+}  // namespace
+
 std::optional<records::Diverged> DivergenceGuard::found(
-    const std::string& checkpoints) const {
-  if (!first_) return std::nullopt;
-  return records::Diverged{.turn = first_->turn,
-                           .block = first_->block,
-                           .loss = first_->value,
-                           .reason = reason_of(*first_, checkpoints)};
+    const std::string& checkpoints,
+    const FindBadSample& find_bad_sample) const {
+  if (!first_ && !weights_) return std::nullopt;
+  records::Diverged diverged{.loss = std::numeric_limits<double>::quiet_NaN()};
+  std::string text;
+  std::int64_t sound = 0;
+  if (first_) {
+    diverged.turn = first_->turn;
+    diverged.block = first_->block;
+    diverged.loss = first_->value;
+    text = text_of(*first_);
+    sound = sound_turns(*first_);
+  } else {
+    diverged.turn = weights_->turn;
+    text = fmt::format("{} isn't finite after turn {}", weights_->what,
+                       weights_->turn);
+    sound = weights_->turn - 1;
+  }
+  const auto [turn, checkpoint] = last_sound(checkpoints, sound);
+  const SuspectTurns suspects{
+      .first = std::max<std::int64_t>(0, first_ ? sound : turn),
+      .last = diverged.turn,
+      .evaluated = first_ && first_->block == 0};
+  const std::string sample =
+      find_bad_sample ? find_bad_sample(suspects) : std::string();
+  diverged.reason =
+      fmt::format("diverged: {}; {}", text, remedy_of(sample, checkpoint));
+  return diverged;
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,19 +12,31 @@
 
 namespace sluice {
 
-/// A loss of the run is NaN or infinite. A restart would not help: a run in
-/// lockstep would compute the same bits again.
+/// A loss or a weight of the run is NaN or infinite. A restart would not help:
+/// a run in lockstep would compute the same bits again.
 class Diverged : public Error {
  public:
   using Error::Error;
 };
 
+/// Turns in which a loss or weight may have become what it is, and whether an
+/// evaluation found it.
+struct SuspectTurns {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  bool evaluated = false;
+};
+/// The first sample of these turns whose input or target isn't finite ("sample
+/// 17 of a.npy"); empty: none.
+using FindBadSample = std::function<std::string(const SuspectTurns& turns)>;
+
 /// The exit status of a run that diverged.
 inline constexpr int kDivergedStatus = 5;
 
 /// Ends a run with on_nan = "stop" at the first loss that is NaN or infinite,
-/// of a block, of a synthesizer or input model, or of an evaluation. The losses
-/// are those of the metrics, so what log_every leaves out is not seen.
+/// of a block, of a synthesizer or input model, or of an evaluation, or at the
+/// first checkpoint that isn't finite. The losses are those of the metrics, so
+/// what log_every leaves out is not seen before a checkpoint.
 class DivergenceGuard final : public Sink {
  public:
   /// Called with each earlier record of a run that is continued.
@@ -32,9 +45,16 @@ class DivergenceGuard final : public Sink {
   /// parallel, records of earlier turns may still follow.
   void write(const Record& record) override;
 
-  /// The first loss that was NaN or infinite, by turn and block; nothing when
-  /// all were finite. `checkpoints` is the run's folder of checkpoints.
-  std::optional<records::Diverged> found(const std::string& checkpoints) const;
+  /// Called with what of the checkpoint of that turn isn't finite. Throws
+  /// UserError.
+  void checkpoint_not_finite(std::int64_t turn, const std::string& what);
+
+  /// The first loss that was NaN or infinite, by turn and block, or else the
+  /// checkpoint; nothing when all were finite. `checkpoints` is the run's
+  /// folder of checkpoints.
+  std::optional<records::Diverged> found(
+      const std::string& checkpoints,
+      const FindBadSample& find_bad_sample = {}) const;
 
  private:
   struct Loss {
@@ -44,13 +64,18 @@ class DivergenceGuard final : public Sink {
     std::string name = {};
     double value = 0;
   };
+  struct Weights {
+    std::int64_t turn = 0;
+    std::string what = {};
+  };
   static std::optional<Loss> loss_in(const Record& record);
-  std::string reason_of(const Loss& loss, const std::string& checkpoints) const;
+  static std::string text_of(const Loss& loss);
   std::int64_t sound_turns(const Loss& loss) const;
 
   /// The last batch with a finite loss, by block; only blocks that have losses.
   std::map<int, std::int64_t> finite_;
   std::optional<Loss> first_;
+  std::optional<Weights> weights_;
 };
 
 }  // namespace sluice

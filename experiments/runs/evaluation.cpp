@@ -1,15 +1,21 @@
 #include "experiments/runs/evaluation.h"
 
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include "experiments/data/sample_source.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/bad_sample.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/sound_checkpoint.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/finite.h"
+#include "lib/checkpoints/set_aside.h"
 #include "lib/tensors/precision.h"
 
 namespace sluice {
@@ -17,8 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// One that was set aside too: what is wrong with it is said where it is read.
 bool is_checkpoint(const fs::path& path) {
-  return turn_of(fs::weakly_canonical(path).string()).has_value();
+  const fs::path folder = fs::weakly_canonical(path);
+  return turn_of(folder.string()) || is_set_aside(folder.string());
 }
 
 /// A split as evaluations see it.
@@ -56,12 +64,14 @@ std::string without_link(const std::string& link) {
 }  // namespace
 
 AssembledModel load_model(const Experiment& experiment,
-                          const std::string& weights) {
+                          const std::string& weights,
+                          const std::string& command) {
   prepare_process(experiment);
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
   AssembledModel whole(
       experiment, make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
   copy_by_name(load_weights(weights), whole.tensors(), weights);
+  check_are_finite(whole.tensors(), weights, command);
   return whole;
 }
 
@@ -77,6 +87,21 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                    logits_of(whole, experiment, batch), batch.labels);
   }
   return evaluation;
+}
+
+void check_is_finite(const Evaluation& result, const Experiment& experiment,
+                     const Split& split, const std::string& split_name) {
+  if (std::isfinite(result.loss())) return;
+  const std::string sample = find_bad_sample(experiment, split, split_name);
+  throw NotFinite(
+      sample.empty()
+          ? fmt::format("the {} loss isn't finite, though all weights and "
+                        "samples are: the activations overflow, as after too "
+                        "high an optimizer.lr; evaluate an earlier checkpoint",
+                        split_name)
+          : fmt::format("{} is NaN or infinite: mend the file, or leave the "
+                        "sample out",
+                        sample));
 }
 
 NamedTensors first_logits(const Experiment& experiment,
@@ -95,6 +120,7 @@ Evaluated find_evaluated(const std::string& path) {
     return {path, config_above(path), without_link(path)};
   const std::string best = checkpoints_of_run(path) + "/best";
   if (fs::exists(best)) return {best, config_of_run(path), without_link(best)};
+  check_last_was_kept(path, "sluice eval");
   const std::string last = last_checkpoint(path).checkpoint;
   return {last, config_of_run(path), last};
 }

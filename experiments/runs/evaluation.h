@@ -17,9 +17,16 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                     const Split& split);
 
 /// The model with those weights, to be evaluated in this process. Throws
-/// UserError likewise.
+/// UserError likewise, and NotFinite where they aren't finite: `command` is
+/// what the remedy gives another checkpoint to.
 AssembledModel load_model(const Experiment& experiment,
-                          const std::string& weights);
+                          const std::string& weights,
+                          const std::string& command = "sluice eval");
+
+/// Throws NotFinite where the loss isn't finite, naming the sample and the file
+/// that explain it.
+void check_is_finite(const Evaluation& result, const Experiment& experiment,
+                     const Split& split, const std::string& split_name);
 
 /// What the model makes of the first samples of a split, in one batch:
 /// "inputs" as its first layer takes them, "labels" and "logits".

@@ -12,10 +12,12 @@
 #include "experiments/runs/evaluation.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/sound_checkpoint.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/checkpoints/set_aside.h"
 #include "modules/torchscript.h"
 
 namespace sluice {
@@ -23,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kExport = "sluice export";
 
 NamedCheckpoint checkpoint_at(const std::string& path) {
   const fs::path folder = fs::weakly_canonical(path);
@@ -47,6 +51,7 @@ std::string full_name(const std::string& name) {
 NamedCheckpoint checkpoint_of_run(const std::string& run,
                                   const std::string& name) {
   const auto found = find_checkpoints(checkpoints_of_run(run));
+  if (found.empty()) check_last_was_kept(run, kExport);
   if (found.empty())
     throw UserError(
         "{}: has no checkpoint yet; a run saves one at its end, at Ctrl-C and "
@@ -54,8 +59,10 @@ NamedCheckpoint checkpoint_of_run(const std::string& run,
         run);
   const std::string best = checkpoints_of_run(run) + "/best";
   const bool has_best = fs::exists(best);
-  if (name == "last" || (name.empty() && !has_best))
+  if (name == "last" || (name.empty() && !has_best)) {
+    check_last_was_kept(run, kExport);
     return checkpoint_at(found.rbegin()->second);
+  }
   if (has_best && (name == "best" || name.empty())) return checkpoint_at(best);
   std::vector<std::string> names = {"last"};
   if (has_best) names.emplace_back("best");
@@ -119,6 +126,8 @@ NamedCheckpoint find_checkpoint(const std::string& path,
   if (fs::exists(config_of_run(path))) return checkpoint_of_run(path, name);
   const fs::path folder = fs::weakly_canonical(path);
   const bool is_one = fs::is_directory(folder) && turn_of(folder.string());
+  if (is_set_aside(folder.string()))
+    check_are_finite(load_weights(folder.string()), path, kExport);
   if (!is_one) check_is_run(path);
   if (!name.empty())
     throw UserError("{}: is a checkpoint itself; --checkpoint goes with a run",
@@ -128,7 +137,8 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 
 std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file) {
-  const NamedTensors tensors = load_model(experiment, from.path).tensors();
+  const NamedTensors tensors =
+      load_model(experiment, from.path, kExport).tensors();
   write_safetensors(file, tensors, notes_of(experiment, from));
   return tensors.size();
 }
@@ -139,6 +149,7 @@ std::size_t export_own_layers(const ConfigNode& config,
   NamedTensors tensors;
   for (const auto& [name, tensor] : load_weights(from.path))
     if (name.starts_with("layers.")) tensors.emplace_back(name, tensor);
+  check_are_finite(tensors, from.path, kExport);
   const ConfigNode* name = config.find("name");
   const auto* text =
       name == nullptr ? nullptr : std::get_if<std::string>(&name->value);
@@ -158,7 +169,8 @@ std::size_t export_torchscript(const Experiment& experiment,
         "TorchScript file; without this option its weights are written as a "
         ".safetensors file",
         from.folder, name);
-  const NamedTensors tensors = load_model(experiment, from.path).tensors();
+  const NamedTensors tensors =
+      load_model(experiment, from.path, kExport).tensors();
   const ConfigNode* trust = experiment.resolved.find("model")->find("trust");
   save_torchscript(model_option(experiment, "file"),
                    std::get<bool>(trust->value), tensors, file);

@@ -16,12 +16,14 @@
 #include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_entries.h"
 #include "experiments/runs/run_reader.h"
+#include "experiments/runs/sound_checkpoint.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/output_file.h"
 #include "lib/base/read_file.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/set_aside.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/time_spent.h"
 
@@ -205,9 +207,12 @@ Resumed last_checkpoint(const std::string& run_folder) {
   const auto found = find_checkpoints(checkpoints_of_run(run_folder));
   if (found.empty())
     throw UserError(
-        "{}: has no checkpoint to continue from; start it anew with "
+        "{}: has no checkpoint to continue from{}; start it anew with "
         "--overwrite, and save more often with checkpoint.every",
-        run_folder);
+        run_folder,
+        find_set_aside(checkpoints_of_run(run_folder))
+            ? ", but one that isn't finite"
+            : "");
   return {found.rbegin()->first, found.rbegin()->second};
 }
 
@@ -237,6 +242,7 @@ std::shared_ptr<FolderLock> lock_run(const std::string& folder,
   options.remedy = "wait for it, or end it";
   auto lock = std::make_shared<FolderLock>(folder, options);
   KeptFolder::put_back(folder);
+  go_back_to_sound_checkpoint(folder);
   return lock;
 }
 

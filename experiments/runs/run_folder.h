@@ -49,7 +49,8 @@ struct Resumed {
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as
 ///                  `sluice replay` and `sluice plan --actions` read them:
 ///                  written with every checkpoint, up to it, and at the end
-///   checkpoints/   turn-000120/block-1.safetensors ...
+///   checkpoints/   turn-000120/block-1.safetensors ...; one that isn't finite
+///                  is renamed turn-000120.not-finite
 ///   lock           while a process works there: lib/base/folder_lock.h
 ///   done           written last, when the run is complete
 ///   model.safetensors  written by `sluice export`
@@ -121,8 +122,8 @@ Resumed last_checkpoint(const std::string& run_folder);
 std::string make_run_folder(const std::string& name);
 
 /// Locks the folder of a run that is to be continued; call it before reading
-/// anything there. Throws UserError when another process works there, or the
-/// folder holds no run.
+/// anything there. Sets aside what checkpoints of it aren't finite. Throws
+/// UserError when another process works there, or the folder holds no run.
 std::shared_ptr<FolderLock> lock_run(const std::string& folder,
                                      LockOptions options = {});
 

@@ -116,7 +116,7 @@ void sample_text(const Experiment& experiment, const std::string& weights,
   const Tokenizer& tokenizer = *experiment.data->tokenizer;
   Tokens tokens = tokens_of_prompt(sampling.prompt, tokenizer);
   const c10::NoGradGuard no_grad;
-  AssembledModel model = load_model(experiment, weights);
+  AssembledModel model = load_model(experiment, weights, "sluice sample");
   KeyedRandom random(random_key(
       {static_cast<std::uint64_t>(sampling.seed), key_part("sampled text")}));
   const std::int64_t context = experiment.data->sample.shape.at(0);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/left_out.h"
+#include "experiments/config/start_checks.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/devices.h"
 #include "experiments/runs/provenance.h"
@@ -98,8 +99,13 @@ bool SweepRuns::leaves_threads_open(const SweepRun& run) const {
 
 void SweepRuns::tell_left_out(const SweepRun& run,
                               const Experiment& experiment) {
+  std::vector<std::string> all = experiment.left_out;
+  for (std::string& line : run.state.kind == RunState::Kind::absent
+                               ? check_start(experiment)
+                               : told_on_resume(experiment))
+    all.push_back(std::move(line));
   std::vector<std::string> lines;
-  for (const std::string& line : experiment.left_out)
+  for (const std::string& line : all)
     if (told_.insert(line).second)
       lines.push_back(fmt::format("cell {} ({}): {}", plan_.cells[run.cell].id,
                                   cell_of(run).label, line));
@@ -109,6 +115,7 @@ void SweepRuns::tell_left_out(const SweepRun& run,
 void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) {
   try {
     const Experiment experiment = experiment_of(run);
+    look_at(run, experiment);
     if (is_first_of_cell) {
       tell_left_out(run, experiment);
       if (sweep_.halving)
@@ -118,7 +125,6 @@ void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) {
       if (!experiment.initial_weights.empty())
         check_weights(experiment, experiment.initial_weights);
     }
-    look_at(run, experiment);
   } catch (const UserError& error) {
     throw UserError("cell {} ({}): {}", plan_.cells[run.cell].id,
                     cell_of(run).label, error.what());

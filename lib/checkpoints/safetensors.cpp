@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/read_file.h"
+#include "lib/checkpoints/finite.h"
 #include "lib/checkpoints/safetensors_header.h"
 #include "lib/tensors/dtypes.h"
 
@@ -36,13 +37,17 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const FileNotes& notes) {
   std::vector<at::Tensor> rows;
   std::vector<std::uint32_t> checksums;
+  std::string not_finite;
   for (const auto& [name, tensor] : tensors) {
     rows.push_back(tensor.detach().to(at::kCPU).contiguous());
     checksums.push_back(crc32c(bytes_in(rows.back())));
+    not_finite += is_finite(rows.back()) ? '0' : '1';
   }
   Json header = Json::object();
   for (const auto& [name, text] : checksum_notes(checksums))
     header["__metadata__"][name] = text;
+  if (not_finite.find('1') != not_finite.npos)
+    header["__metadata__"][kNotFiniteNote] = not_finite;
   for (const auto& [name, text] : notes) header["__metadata__"][name] = text;
   std::uint64_t offset = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

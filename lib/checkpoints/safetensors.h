@@ -15,10 +15,10 @@ using FileNotes = std::vector<std::pair<std::string, std::string>>;
 
 /// Writes named tensors in the safetensors format (8 bytes little-endian
 /// length, a JSON header, the bytes; rows contiguous), readable by Python's
-/// safetensors, with a CRC-32C of each tensor and of the header as metadata.
-/// The file is written beside its place, synced and renamed, so that the place
-/// holds an old or a whole new file. Throws UserError with the path and the
-/// system's reason.
+/// safetensors, with a CRC-32C of each tensor and of the header as metadata,
+/// and a note of tensors that aren't finite (kNotFiniteNote). The file is
+/// written beside its place, synced and renamed, so that the place holds an old
+/// or a whole new file. Throws UserError with the path and the system's reason.
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const FileNotes& notes = {});
 

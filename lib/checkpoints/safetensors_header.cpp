@@ -204,6 +204,18 @@ void take_checksums(const Json& metadata, const std::string& path,
   }
 }
 
+/// In the order of the header.
+void take_not_finite(const Json& metadata, const std::string& path,
+                     std::vector<SafetensorsEntry>& entries) {
+  if (!metadata.contains(kNotFiniteNote)) return;
+  const auto marks = metadata.at(kNotFiniteNote).get<std::string>();
+  if (marks.size() != entries.size())
+    throw UserError("{}: the header is damaged: {} marks for {} tensors; {}",
+                    path, marks.size(), entries.size(), kRemedy);
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    entries[i].is_noted_finite = marks[i] != '1';
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> checksum_notes(
@@ -268,6 +280,7 @@ std::vector<SafetensorsEntry> read_safetensors_header(
     check_seal(text, reader.metadata(), path);
     entries = reader.entries();
     take_checksums(reader.metadata(), path, entries);
+    take_not_finite(reader.metadata(), path, entries);
   } catch (const Json::exception& error) {
     // "[json.exception.type_error.304] cannot use at() with number"
     const std::string_view reason = error.what();

@@ -25,6 +25,8 @@ struct SafetensorsEntry {
   std::uint64_t end = 0;
   /// CRC-32C of the data; nothing in files of other programs.
   std::optional<std::uint32_t> checksum = {};
+  /// False where the writer found NaN or an infinity and noted it.
+  bool is_noted_finite = true;
 };
 
 /// Reads the header from the start of a file of `file_bytes`, and leaves the
@@ -40,6 +42,10 @@ std::vector<SafetensorsEntry> read_safetensors_header(std::istream& file,
 /// checksum of the header itself.
 std::vector<std::pair<std::string, std::string>> checksum_notes(
     std::span<const std::uint32_t> tensors);
+/// The note beside them where some tensors aren't finite: a '1' for each of
+/// these, else '0', in the order of the header. A file whose tensors all are
+/// finite has none.
+inline constexpr const char* kNotFiniteNote = "sluice.not_finite";
 /// Writes that checksum into the place in the header's text, spaces at its end
 /// included. Nothing else of it may change afterwards.
 void seal(std::string& header);

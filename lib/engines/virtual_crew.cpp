@@ -133,7 +133,6 @@ void VirtualCrew::execute(TimedAction timed) {
   try {
     by_block(seats_, timed.seat)->execute(timed.action);
   } catch (const std::exception& error) {
-    if (!parts_.names_blocks) throw;
     throw UserError("{}",
                     text_of(name_of_seat(parts_.plans.front(), timed.seat),
                             text_of(error)));

@@ -30,9 +30,6 @@ struct VirtualParts {
   SavedClock saved = {};
   /// Where batches go that come with the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
-  /// Whether what a seat throws is told as other engines do: as a UserError,
-  /// "block 2: ...".
-  bool names_blocks = false;
 };
 
 /// All seats in the thread that calls wait(), their actions in the order of
@@ -42,8 +39,8 @@ class VirtualCrew final : public Crew {
   VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events);
 
   void give(const Grant& grant, const Batch* batch = nullptr) override;
-  /// Throws what a seat throws, and UserError when the schedule waits for
-  /// itself.
+  /// Throws what a seat throws as other engines do, as a UserError ("block 2:
+  /// ..."), and UserError when the schedule waits for itself.
   void wait() override;
   CrewProgress progress() const override { return book_.progress(); }
   std::optional<NamedTensors> weights() const override;

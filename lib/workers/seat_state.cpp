@@ -214,7 +214,7 @@ void Seat::finish() {
   // would be next, so that a resume from before it forgets it.
   const std::int64_t next = last_turn_ + 1;
   if (settings_.options.hashes)
-    log_.hashed({.turn = next, .batch = plan().micro_batches.first_of(next)},
+    log_.hashed({.batch = plan().micro_batches.first_of(next), .turn = next},
                 {}, weights());
   replicas_.finish();
   ports_.close();

@@ -180,6 +180,19 @@ Gradients mean_of(const std::vector<Gradients>& all) {
   return means;
 }
 
+/// 1 - ((1 - 2) + ... + (1 - R)) / R, of weights.
+Gradients mean_between(const std::vector<Gradients>& all) {
+  Gradients means;
+  for (const auto& [name, of_first] : all.front()) {
+    const at::Tensor first = of_first.detach();
+    at::Tensor apart = at::zeros_like(first);
+    for (const Gradients& each : all)
+      apart = apart + (first - each.at(name).detach());
+    means[name] = first - apart / static_cast<double>(all.size());
+  }
+  return means;
+}
+
 using Replicas = std::vector<Oracle>;
 
 void weigh(const std::vector<double>& weights,
@@ -215,7 +228,7 @@ void average(const std::vector<Gradients>& of_blocks, Replicas& replicas) {
     replicas[r].step(of_blocks[r]);
     weights.push_back(replicas[r].named());
   }
-  const Gradients mean = mean_of(weights);
+  const Gradients mean = mean_between(weights);
   for (Oracle& replica : replicas) {
     replica.set(mean);
     replica.step(replica.of_lessons());

@@ -1,6 +1,7 @@
 #include "experiments/runs/checkpoint_keeper.h"
 
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -67,6 +68,57 @@ TEST_F(Keeper, KeepsTheInitialOneWhenAskedTo) {
   EXPECT_EQ(left_after({.every = {10}, .last = 1, .initial = true},
                        {{0, 0}, {10, 0}, {20, 0}}),
             (Turns{0, 20}));
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// Weights and states of a keeper's checkpoints that aren't all finite.
+class KeeperOfNan : public Program {
+ protected:
+  KeptCheckpoint save(CheckpointKeeper& keeper, std::int64_t turn,
+                      double weight, double state = 0) const {
+    save_block(folder_, turn, {1}, {{"a", at::full({1}, weight)}},
+               {{"a.momentum", at::full({1}, state)}});
+    return keeper.saved(turn);
+  }
+  std::vector<std::int64_t> left() const {
+    std::vector<std::int64_t> turns;
+    for (const auto& [turn, found] : find_checkpoints(folder_))
+      turns.push_back(turn);
+    return turns;
+  }
+};
+
+TEST_F(KeeperOfNan, LastSoundCheckpointStaysHoweverFewAreKept) {
+  CheckpointKeeper keeper(folder_, {.every = {10}, .last = 1});
+  EXPECT_EQ(save(keeper, 10, 1).not_finite, "");
+  EXPECT_EQ(save(keeper, 20, kNan).not_finite,
+            "tensor 'a' of block-1.safetensors");
+  EXPECT_EQ(save(keeper, 30, kNan).folder, path("turn-000030.not-finite"));
+  EXPECT_EQ(left(), (Turns{10}));
+  save(keeper, 40, 1);
+  EXPECT_EQ(left(), (Turns{40}));
+}
+
+TEST_F(KeeperOfNan, StateAloneCountsToo) {
+  CheckpointKeeper keeper(folder_, {.every = {10}});
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(save(keeper, 10, 1, infinity).not_finite,
+            "tensor 'a.momentum' of block-1.state.safetensors");
+  EXPECT_EQ(left(), Turns{});
+}
+
+TEST_F(KeeperOfNan, BestIsNeverOneThatIsntFinite) {
+  CheckpointKeeper keeper(folder_, {.best = Measure{"accuracy"}});
+  keeper.evaluated({.turn = 10, .accuracy = 0.1});
+  save(keeper, 10, 1);
+  keeper.evaluated({.turn = 20, .accuracy = 0.9});
+  save(keeper, 20, kNan);
+  EXPECT_EQ(fs::read_symlink(path("best")), "turn-000010");
+  EXPECT_EQ(keeper.best()->turn, 10);
+  keeper.evaluated({.turn = 30, .accuracy = 0.2});
+  save(keeper, 30, 1);
+  EXPECT_EQ(fs::read_symlink(path("best")), "turn-000030");
 }
 
 }  // namespace sluice::checkpoint_keeper_test

@@ -288,7 +288,8 @@ TEST_P(EachCompressor, GoesOnAfterAnUpdateWithoutAnyGradient) {
   std::vector<Tensors> none = replicas.given();
   for (Tensors& mine : none)
     for (at::Tensor& each : mine) each.zero_();
-  for (const at::Tensor& sum : replicas.exchange(none)[0])
+  const Tensors nothing = replicas.exchange(none)[0];
+  for (const at::Tensor& sum : nothing)
     EXPECT_EQ(sum.abs().max().item<double>(), 0);
   double largest = 0;
   for (int update = 0; update < 4; ++update)
