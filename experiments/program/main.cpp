@@ -4,6 +4,15 @@
 #include "lib/base/early_exit.h"
 #include "lib/base/own_image.h"
 #include "lib/base/process_start.h"
+#include "lib/base/stopping_signals.h"
+
+namespace {
+
+/// LibTorch takes SIGHUP over as it is loaded, which nohup has ignored.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const note_first)() = sluice::note_ignored_signals;
+
+}  // namespace
 
 int main(int argc, char** argv) {
   sluice::begin_process();

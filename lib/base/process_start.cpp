@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "lib/base/stopping_signals.h"
+
 namespace sluice {
 namespace {
 
@@ -23,6 +25,7 @@ void begin_process() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     open_if_closed(stream);
   std::signal(SIGCHLD, SIG_DFL);
+  ignore_noted_signals();
 }
 
 }  // namespace sluice

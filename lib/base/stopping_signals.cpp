@@ -5,6 +5,10 @@
 namespace sluice {
 namespace {
 
+constexpr int kRequests[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+
+sigset_t noted;  // empty where nothing was noted: it is zero then
+
 bool is_ignored(int signal) {
   struct sigaction now = {};
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -16,9 +20,19 @@ sigset_t stopping_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&set, signal);
-  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+  for (const int signal : kRequests)
     if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
+}
+
+void note_ignored_signals() {
+  for (const int signal : kRequests)
+    if (is_ignored(signal)) sigaddset(&noted, signal);
+}
+
+void ignore_noted_signals() {
+  for (const int signal : kRequests)
+    if (sigismember(&noted, signal) == 1) std::signal(signal, SIG_IGN);
 }
 
 bool is_urgent(int signal) {

@@ -9,6 +9,12 @@ namespace sluice {
 /// send, except those that this process was started to ignore (nohup).
 sigset_t stopping_signals();
 
+/// For a program's preinit_array, before the libraries that it loads install
+/// handlers: notes which of these signals it was started to ignore.
+void note_ignored_signals();
+/// Ignores them again.
+void ignore_noted_signals();
+
 /// Whether a second one ends the process at once: SIGINT and SIGTERM. The
 /// others may come again by themselves: SIGXCPU comes every second.
 bool is_urgent(int signal);

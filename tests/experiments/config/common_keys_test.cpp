@@ -119,7 +119,7 @@ TEST(CommonKeys, OfAnotherOptimizerDropItsOptionsInAllBlocks) {
 
 constexpr const char* kMixed =
     "blocks = 3\noptimizer.3.name = 'adam'\n"
-    "boundary = {1 = {policy = 'local_loss', head.name = 'mlp'}, "
+    "boundary = {1 = {policy = 'local_loss', head.name = 'predsim'}, "
     "2 = {policy = 'backprop'}}\n";
 
 TEST(CommonKeys, GoToTheBlocksWhosePolicyOrRuleHasThem) {

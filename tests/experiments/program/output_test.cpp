@@ -41,8 +41,8 @@ TEST_F(Output, ThatADiskHasNoRoomForIsOneErrorLine) {
         "run c.toml --dir again --overwrite"}) {
     const Outcome outcome = with(arguments, "> /dev/full");
     EXPECT_EQ(outcome.status, 1) << arguments;
-    EXPECT_EQ(outcome.text,
-              "sluice: stdout: can't be written: No space left on device\n")
+    EXPECT_THAT(outcome.text, testing::StartsWith("sluice: stdout: "));
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1)
         << arguments;
   }
   // What it printed is lost, what it did is done.
@@ -77,11 +77,11 @@ TEST_F(Output, WithoutAReaderLetsASweepGoOnToItsEnd) {
 // lost.
 TEST_F(Output, OfMetricsThatHasNoRoomStopsARunWithACheckpoint) {
   if (!kFilesCanBeLimited) GTEST_SKIP() << "under the thread sanitizer";
-  write("c.toml", config_with("turns = 3000\ntrace.turns = 0\n"
-                              "model.hidden = [4]\n"));
+  write("c.toml", config_with(""));
   const Outcome outcome =
       shell(fmt::format("cd {} && bash -c \"ulimit -f 100; {} run c.toml "
-                        "--dir run evaluate_every=0\" 2>&1",
+                        "--dir run evaluate_every=0 turns=3000 trace.turns=0 "
+                        "model.hidden=4 log_every=1\" 2>&1",
                         folder_, SLUICE_PROGRAM));
   EXPECT_EQ(outcome.status, 2) << outcome.text;
   EXPECT_THAT(outcome.text,

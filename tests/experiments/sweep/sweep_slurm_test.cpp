@@ -178,8 +178,8 @@ TEST_F(SlurmSweeps, SignalsOfSbatchSaveRunsOfItsStepsAndOfItsScript) {
   const std::string submit = "sbatch -n 1 --time=1 --signal=";
   const Outcome outcome = with_slurm(
       "", fmt::format("printf '#!/bin/sh\\nsrun {0} step\\n' >step.sh\n"
-                      "printf '#!/bin/sh\\nexec {0} script\\n' >script.sh\n"
-                      "{1}USR1@55 step.sh\n{1}B:USR2@55 script.sh\n"
+                      "printf '#!/bin/sh\\nexec {0} script\\n' >whole.sh\n"
+                      "{1}USR1@55 step.sh\n{1}B:USR2@55 whole.sh\n"
                       "wait_for_file step/metrics.jsonl\n"
                       "wait_for_file script/metrics.jsonl\nwait_for_end\n"
                       "cat step/status.json script/status.json | "
