@@ -12,7 +12,8 @@ import re
 
 from factors import UNSAID
 
-TRIES = 3     # of a pair, with other models and data
+TRIES = 3     # of a pair, beside other values
+LOOKS = 40    # rows that are read to find those in which a value can stand
 CHUNK = 6     # values that are laid on at once
 CORE = 12     # keys of the library's array: those with the most values
 
@@ -64,6 +65,7 @@ class Search:
         self.refused = {}  # pair -> line
         self.ran = set()
         self.tries = collections.Counter()
+        self.homes = {}  # item -> rows that are taken with it, and a line
         # item -> items that are refused beside it
         self.apart = collections.defaultdict(dict)
 
@@ -76,22 +78,70 @@ class Search:
     def is_apart(self, row, item):
         return any(other in self.apart[item] for other in row.items())
 
-    def base_of(self, part, attempt):
-        """A row with these values, what they need, and defaults; None: their
-        needs exclude each other. Later attempts take another of the ways."""
-        ways = list(itertools.islice(self.factors.closures(dict(part)), 60))
-        if not ways:
-            return None
-        way = ways[0] if attempt == 0 else self.chance.choice(ways)
-        row = {path: UNSAID for path in self.factors.values}
-        model = self.factors.values["model.name"]
-        row["model.name"] = model[0] if attempt == 0 else \
-            self.chance.choice(model)
-        row.update(way)
-        if "data" not in way:
-            row["data"] = self.chance.choice(
-                self.factors.data_for(row["model.name"])[:1 + 6 * attempt])
-        return row if self.factors.is_consistent(row) else None
+    def bases_of(self, part):
+        """Rows with these values, what they need, and defaults: with each
+        model, the first one first."""
+        for way in itertools.islice(self.factors.closures(dict(part)), 60):
+            models = [way["model.name"]] if "model.name" in way \
+                else self.factors.values["model.name"]
+            for model in models:
+                row = {path: UNSAID for path in self.factors.values}
+                row["model.name"] = model
+                row.update(way)
+                if "data" not in way:
+                    row["data"] = self.factors.data_for(model)[0]
+                if self.factors.is_consistent(row):
+                    yield row
+
+    def homes_of(self, item):
+        """A few rows that say the item beside defaults, and are taken; and the
+        line for which the last of the others is refused."""
+        if item not in self.homes:
+            found, line = [], "what it needs is refused"
+            for row in itertools.islice(self.bases_of({item[0]: item[1]}),
+                                        LOOKS):
+                refusal = self.probe(row)
+                line = refusal or line
+                if not refusal:
+                    found.append(row)
+                if len(found) == TRIES:
+                    break
+            self.homes[item] = found, line
+        return self.homes[item]
+
+    def first_row(self, pair):
+        """A row for the pair that is taken, or None and why there is none: not
+        where either of them is taken without the other."""
+        one, other = sorted(pair, key=str)
+        line = ""
+        for item, more in ((one, other), (other, one)):
+            homes, refusal = self.homes_of(item)
+            if not homes:
+                return None, refusal
+            for home in homes:
+                row = home | {more[0]: more[1]} if home[more[0]] == UNSAID or \
+                    more[0] in ("model.name", "data") else home
+                row = self.with_needs(row, more)
+                if row is None or row[more[0]] != more[1]:
+                    continue
+                refusal = self.probe(row)
+                if not refusal:
+                    return row, ""
+                line = line or refusal
+        for row in itertools.islice(self.bases_of(pair), TRIES):
+            refusal = self.probe(row)
+            if not refusal:
+                return row, ""
+            line = line or refusal
+        return None, line or "what one of them needs is refused with the other"
+
+    def with_needs(self, row, item):
+        """The row with what the item needs added; None: it can't be."""
+        if self.factors.is_consistent(row):
+            return row
+        return self.with_item(row | {item[0]: UNSAID}
+                              if item[0] not in ("model.name", "data") else row,
+                              item)
 
     def with_item(self, row, item):
         """The row with one more value, and what that needs; None: it can't
@@ -109,15 +159,14 @@ class Search:
                 return grown
         return None
 
-    def teach(self, row, item, line):
-        """Which value of the row keeps the item out: confirmed by a config of
-        the two alone."""
-        for other in named(row, line)[:4]:
+    def teach(self, row, item):
+        """Which value of the row keeps the item out, if one does by itself."""
+        for other in named(row, self.line)[:4]:
             pair = frozenset((item, other))
             if other[0] == item[0] or pair not in self.left:
                 continue
-            base = self.base_of(pair, 0)
-            if base is not None and self.probe(base) == line:
+            taken, line = self.first_row(pair)
+            if taken is None:
                 self.refuse(pair, line)
                 return
 
@@ -137,7 +186,8 @@ class Search:
         if not line:
             return grown
         if len(laid) == 1:
-            self.teach(row, laid[0], line)
+            self.line = line
+            self.teach(row, laid[0])
             return row
         half = len(laid) // 2
         return self.lay_on(self.lay_on(row, laid[:half]), laid[half:])
@@ -171,17 +221,11 @@ class Search:
         return row
 
     def start(self, pair):
-        """A row for the pair that the program takes; None: there is none."""
-        line = "what one of them needs is refused with the other"
-        for attempt in range(TRIES):
-            base = self.base_of(pair, attempt)
-            if base is None:
-                continue
-            line = self.probe(base)
-            if not line:
-                return base
-        self.refuse(pair, line)
-        return None
+        """A row for the pair that is taken; None: the pair is refused."""
+        row, line = self.first_row(pair)
+        if row is None:
+            self.refuse(pair, line)
+        return row
 
     def rows(self, seeds=()):
         """Rows to be run, each with the pair that it is for."""

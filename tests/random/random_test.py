@@ -304,6 +304,16 @@ class Pairs(unittest.TestCase):
             "gpt has no threads"})
         self.assertEqual(len(search.ran), search.pairs - 1)
 
+    def test_are_not_refused_for_what_one_of_them_needs(self):
+        def probe(row):
+            lost = row["boundary.head.name"] == "conv" and \
+                row["model.name"] != "gpt"
+            return "conv wants gpt" if lost else ""
+        search = self.search(probe)
+        self.assertEqual(search.refused, {frozenset(
+            {("boundary.head.name", "conv"), ("model.name", "mlp")}):
+            "conv wants gpt"})
+
     def test_that_fail_only_when_they_run_hide_no_others(self):
         def run(row):
             wrong = row["engine"] == "threads" and row["model.name"] == "gpt"
