@@ -36,7 +36,7 @@ records::Memory memory_of(const IsolatedBlock& block, const Experiment& given) {
 
 /// The most messages of a direction that have come and wait, when the blocks
 /// take so long: index of the boundary - 1, upwards and downwards.
-struct Waiting {
+struct WaitingMessages {
   std::int64_t up = 0;
   std::int64_t down = 0;
 };
@@ -52,8 +52,9 @@ std::int64_t most_at_once(std::vector<std::pair<double, int>>& changes) {
   return most;
 }
 
-std::vector<Waiting> waiting_in(const std::vector<TimedAction>& timeline,
-                                const RunPlan& plan, double latency) {
+std::vector<WaitingMessages> waiting_in(
+    const std::vector<TimedAction>& timeline, const RunPlan& plan,
+    double latency) {
   const std::size_t boundaries = plan.blocks.size() - 1;
   std::vector<std::vector<std::pair<double, int>>> up(boundaries);
   std::vector<std::vector<std::pair<double, int>>> down(boundaries);
@@ -68,7 +69,7 @@ std::vector<Waiting> waiting_in(const std::vector<TimedAction>& timeline,
     for (const Transfer& taken : needs_of(plan, timed.seat, timed.action))
       of(taken).emplace_back(timed.start, -1);
   }
-  std::vector<Waiting> waiting(boundaries);
+  std::vector<WaitingMessages> waiting(boundaries);
   for (std::size_t i = 0; i < boundaries; ++i)
     waiting[i] = {most_at_once(up[i]), most_at_once(down[i])};
   return waiting;
@@ -77,7 +78,7 @@ std::vector<Waiting> waiting_in(const std::vector<TimedAction>& timeline,
 void add_queues(const Experiment& experiment,
                 const std::vector<TimedAction>& timeline,
                 std::vector<Rehearsal>& rehearsals) {
-  const std::vector<Waiting> waiting =
+  const std::vector<WaitingMessages> waiting =
       waiting_in(timeline, experiment.plans.front(), experiment.costs.latency);
   for (std::size_t boundary = 0; boundary < waiting.size(); ++boundary) {
     const MessageBytes& bytes = experiment.costs.bytes.at(boundary);
