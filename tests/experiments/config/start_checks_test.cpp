@@ -136,7 +136,7 @@ const std::vector<Case>& cases() {
       {"a batch of one sample where a layer normalises over it",
        "data = {train = 321, test = 64}\nmodel = {name = 'layers', layer = ["
        "{type = 'conv', channels = 2}, {type = 'global_pool'},"
-       " {type = 'batch_norm'}, {type = 'linear', size = 10}]}",
+       " {type = 'batch_norm'}, {type = 'linear', outputs = 10}]}",
        {"('"}},
       {"images that a change leaves nothing of",
        "data = {train = 320, test = 64, augment = {crop = 28}}",
@@ -194,8 +194,8 @@ TEST(StartChecks, EveryRowHasACase) {
 TEST(StartChecks, ConfigsThatAreMeantSoSayNothing) {
   for (const char* lines :
        {"",
-        "blocks = 2\nboundary = {policy = 'delayed_gradient', weights = "
-        "'current'}\noptimizer = {correction = {name = 'dynsgd'}}",
+        "blocks = 2\nboundary = {policy = 'delayed_gradient'}\n"
+        "optimizer = {correction = {name = 'dynsgd'}}",
         "accumulate = {batches = 4}",
         "early_stop = {patience = 1}\n"
         "evaluate_every = 0.5",
@@ -241,8 +241,8 @@ TEST_P(OneSampleOver, IsRefusedBeforeTheStartWithTheSameWords) {
   EXPECT_EQ(run.status, 2) << run.text;
   EXPECT_EQ(run.text,
             fmt::format("sluice: {}:1: batch_size: of 25 samples in batches of "
-                        "24 the last one of an epoch has 1 sample, and layer 2 "
-                        "('linear 784->32, norm, relu') normalises each "
+                        "24 the last one of an epoch has 1 sample, and layer 0 "
+                        "('flatten, linear 784->32, norm') normalises each "
                         "channel over the batch, which wants 2 values or more: "
                         "set drop_last = true, or another batch_size\n",
                         config));

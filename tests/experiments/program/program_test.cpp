@@ -218,7 +218,8 @@ TEST_P(FailingWorker, EndsTheRunWithOneLineThatSaysWhy) {
                           "gradient of batch 0"),
             std::string::npos)
       << run.text;
-  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 2) << run.text;
+  // The method, the data and the error.
+  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 3) << run.text;
   EXPECT_EQ(processes_with(path("run")), 0);
 }
 
