@@ -73,7 +73,7 @@ int reached_end(int status) {
 // come before its own, for all that is loaded.
 extern "C" {
 
-[[noreturn]] void _exit(int status) {
+void _exit(int status) {
   if (status == 0 && sluice::is_early()) {
     sluice::say_early_end();
     status = 1;
@@ -81,7 +81,7 @@ extern "C" {
   sluice::end_process(status);
 }
 
-[[noreturn]] void _Exit(int status) noexcept {
+void _Exit(int status) noexcept {
   ::_exit(status);
 }
 }
