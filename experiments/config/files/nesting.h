@@ -11,10 +11,11 @@ namespace sluice {
 inline constexpr int kDeepestNesting = 64;
 
 /// Values of a config, with all that it extends and refers to; keys of one of
-/// its tables, or values of a list; and bytes of a key. Files of strangers have
-/// more.
+/// its tables, which are merged in their square; values of a list; and bytes of
+/// a key. Files of strangers have more.
 inline constexpr std::size_t kMostValues = 100'000;
-inline constexpr std::size_t kMostKeys = 10'000;
+inline constexpr std::size_t kMostKeys = 2'000;
+inline constexpr std::size_t kMostElements = 10'000;
 inline constexpr std::size_t kLongestKey = 1'000;
 
 /// Throws UserError "NAME:LINE: ..." when the TOML `text` has a dotted key, or

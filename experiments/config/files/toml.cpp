@@ -80,10 +80,10 @@ class Converter {
 
   ConfigNode::Array elements(const toml::array& from, std::string_view key,
                              int depth) const {
-    if (from.size() > kMostKeys)
+    if (from.size() > kMostElements)
       throw UserError("{}:{}: {}: a list has {} values; at most {} are allowed",
                       name_, from.source().begin.line, key, from.size(),
-                      kMostKeys);
+                      kMostElements);
     ConfigNode::Array result;
     for (const toml::node& child : from) {
       const int line = static_cast<int>(child.source().begin.line);

@@ -1,6 +1,5 @@
 // Config files of strangers that would take minutes and gigabytes: each is
 // refused in one line.
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -96,8 +95,10 @@ TEST_F(ConfigLimits, HoldForAChainOfFiles) {
 }
 
 TEST_F(ConfigLimits, HoldForTheValuesOfAllFilesTogether) {
-  const auto keys = [](int i) { return fmt::format("key{} = [1, 2, 3]\n", i); };
-  write("many.toml", repeated(9'000, keys));
+  const auto keys = [](int i) {
+    return fmt::format("key{} = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n", i);
+  };
+  write("many.toml", repeated(1'900, keys));
   EXPECT_EQ(refusal_of(write("two.toml", extending("many.toml", 2))),
             "no error");
   EXPECT_THAT(refusal_of(write("five.toml", extending("many.toml", 5))),
@@ -112,7 +113,7 @@ TEST(ConfigText, OfHalfAMillionKeysIsRefusedBeforeItIsParsed) {
   EXPECT_THAT(refusal_of(repeated(500'000, key)),
               HasSubstr("a.toml:100001: here are more than 100000 keys"));
   EXPECT_THAT(refusal_of(repeated(20'000, key)),
-              HasSubstr("a table has 20000 keys; at most 10000 are allowed"));
+              HasSubstr("a table has 20000 keys; at most 2000 are allowed"));
   EXPECT_THAT(
       refusal_of("a = [" + repeated(200'000, [](int) { return "1,"; }) + "]\n"),
       HasSubstr("more than 100000 keys and values"));
@@ -122,7 +123,7 @@ TEST(ConfigText, OfHalfAMillionKeysIsRefusedBeforeItIsParsed) {
   EXPECT_THAT(
       refusal_of("a = [" + repeated(20'000, [](int) { return "1,"; }) + "]\n"),
       HasSubstr("a.toml:1: a: a list has 20000 values; at most 10000"));
-  EXPECT_EQ(refusal_of(repeated(9'000, key)), "no error");
+  EXPECT_EQ(refusal_of(repeated(1'900, key)), "no error");
 }
 
 TEST(ConfigText, WithAKeyOfMegabytesIsRefusedInAShortLine) {
@@ -131,16 +132,6 @@ TEST(ConfigText, WithAKeyOfMegabytesIsRefusedInAShortLine) {
       error_of([&] { parse_toml(key + " = 1\n", "a.toml"); });
   EXPECT_THAT(refusal, HasSubstr("has more than 1000 bytes"));
   EXPECT_LT(refusal.size(), 300U);
-}
-
-TEST_F(ConfigLimits, LeaveTenThousandKeysThatAreMergedInSeconds) {
-  const auto key = [](int i) { return fmt::format("k{} = 1\n", i); };
-  write("base.toml", repeated(9'900, key));
-  const std::string path =
-      write("over.toml", "extends = 'base.toml'\n" + repeated(9'900, key));
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(refusal_of(path), "no error");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 }  // namespace sluice::config_limits_test
