@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -44,6 +45,9 @@ class ArchiveWalk {
   void check() {
     const std::vector<std::string> records = reader_.getAllRecords();
     check_sizes(records);
+    // torch.save() makes archives too, of whatever Python has.
+    if (!reader_.hasRecord("constants.pkl") && !reader_.hasRecord("model.json"))
+      throw std::runtime_error("it has no constants.pkl, which scripts have");
     for (const std::string& record : records) {
       const std::string name = lower(record);
       if (name == "model.json")

@@ -320,6 +320,17 @@ TEST_F(ScriptFile, MayNotUnpackToFarMoreThanItIs) {
   EXPECT_THAT(refusal_of(to), HasSubstr("and unpacks to"));
 }
 
+TEST_F(ScriptFile, OfWeightsAloneIsNone) {
+  const std::string to = path("weights.pt");
+  {
+    serialize::PyTorchStreamWriter writer(to);
+    const std::string pickle("\x80\x02}.", 4);
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeEndOfFile();
+  }
+  EXPECT_THAT(refusal_of(to), HasSubstr("is no TorchScript file"));
+}
+
 TEST_F(ScriptFile, ThatIsCutAnywhereIsRefusedInALine) {
   const std::string file = saved(network(kLinear));
   const auto size = fs::file_size(file);
