@@ -98,8 +98,12 @@ TEST_F(SubWordRun, IsContinuedWithItsOwnTokenizerOnly) {
   const std::string resume = "run --resume " + path("run") + " turns=30";
   EXPECT_THAT(fail(resume),
               AllOf(HasSubstr("was made with"), HasSubstr("tokenizer.model")));
-  // The run's own one is there, for what it is not trained from any more.
-  succeed(resume + " data.tokenizer_model=" + path("run/tokenizer.model"));
+  // With the run's own tokenizer it is still another text.
+  EXPECT_THAT(
+      fail(resume + " data.tokenizer_model=" + path("run/tokenizer.model")),
+      HasSubstr("the data are not those"));
+  write("a.txt", manual_text(300));
+  succeed(resume);
 }
 
 TEST_F(SubWordRun, OfADamagedTokenizerIsRefusedInOneLine) {
