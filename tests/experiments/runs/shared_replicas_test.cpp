@@ -86,8 +86,9 @@ TEST_F(SharedReplicas, GoOnAgainFromACheckpointInBetween) {
   EXPECT_EQ(difference(weights_at("run", 10), whole), "");
 }
 
+/// Both meet where an epoch is over: one of them evaluates there.
 TEST_F(SharedReplicas, HaveTheBitsOfARunThatEvaluatesMoreOften) {
-  const std::string more = std::string(kUneven) + "checkpoint.every_turns=3 ";
+  const std::string more = std::string(kUneven) + "checkpoint.every=1 ";
   EXPECT_EQ(difference(run("often", more + "evaluate_every=1", 9),
                        run("seldom", more, 9)),
             "");
