@@ -41,7 +41,7 @@ LinesAtStart lines_at_start(const Experiment& experiment);
 /// The lines to tell where a run begins, is planned or printed. Throws
 /// UserError with the first that refuses it.
 std::vector<std::string> check_start(const Experiment& experiment);
-/// The same where a run goes on, which nothing refuses any more.
+/// Lines of all checks for a run that is continued: none of them refuses it.
 std::vector<std::string> told_on_resume(const Experiment& experiment);
 
 }  // namespace sluice

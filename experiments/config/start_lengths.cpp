@@ -59,7 +59,7 @@ std::string key_of_window(const Stretch& stretch) {
              : fmt::format("timetable[{}].accumulate", stretch.phase - 1);
 }
 
-/// Of the blocks that run free with windows of their own.
+/// Blocks that run free, with windows of their own longer than the run.
 StartFaults blocks_without_update(const Experiment& experiment) {
   StartFaults faults;
   const std::int64_t turns = experiment.length.turns;

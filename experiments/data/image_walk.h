@@ -30,7 +30,7 @@ struct WalkSummary {
   std::int64_t turned = 0;  ///< images with an orientation other than 1
 };
 
-/// The same, kept in the user's cache by paths, sizes and times of change,
+/// Walk as above, kept in the user's cache by paths, sizes and times of change,
 /// where there are so many files that decoding them takes time: processes of
 /// one run, and later runs, then don't decode them again.
 WalkSummary summary_of_walk(std::span<const std::string> paths);

@@ -11,9 +11,9 @@ namespace sluice {
 
 /// Files of tokens as numbers, as nanoGPT's prepare.py makes them (train.bin,
 /// val.bin), or with a header that says what they are (files/token_form.h).
-/// They are read window by window and may be larger than the memory. Inputs are
-/// int64 [N, T]; labels, int64 [N, T], are the tokens that follow each; windows
-/// lie and move as those of a text (experiments/data/text.h).
+/// Tokens are read window by window and may be larger than the memory. Inputs
+/// are int64 [N, T]; labels, int64 [N, T], are the tokens that follow each;
+/// windows lie and move as those of a text (experiments/data/text.h).
 MakeDataSet configure_tokens(Fields& options);
 
 /// The samples of a token file at these windows. Throws UserError where there

@@ -24,7 +24,7 @@ Experiment experiment_of(const ConfigArguments& arguments);
 
 /// Reads it, and says on stderr what of it is left out (left_out.h).
 Experiment read_and_tell(const ConfigNode& config);
-/// The same for a run that is to begin, or is planned: with the checks of
+/// Experiment of a run that is to begin, or is planned: with the checks of
 /// start_checks.h. Throws UserError where one refuses it.
 Experiment read_to_start(const ConfigNode& config);
 

@@ -163,7 +163,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
     try {
       status_->finish("stopped");
     } catch (const UserError&) {
-      // The same disk.
+      // The disk that took no record may take no status either.
     }
     tell_lost_file();
   }

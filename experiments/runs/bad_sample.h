@@ -14,7 +14,7 @@ namespace sluice {
 std::string find_bad_sample(const Experiment& experiment,
                             const SuspectTurns& turns);
 
-/// The same of a split that is evaluated: "test", "validation" or "training".
+/// Bad sample of a split that is evaluated: "test", "validation" or "training".
 std::string find_bad_sample(const Experiment& experiment, const Split& split,
                             const std::string& split_name);
 

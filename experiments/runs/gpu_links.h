@@ -41,7 +41,7 @@ class GpuLinks {
   /// The same link, to be put where its waits aren't shown yet: what is copied
   /// to the host leaves it when the GPU has come so far, without its sender.
   Link departing(Link link) const;
-  /// The same link to that seat, for tensors on GPUs. It is used by the calling
+  /// Link to that seat for tensors on GPUs, around `link`; used by the calling
   /// thread. A link without ends stays so.
   Link around(Link link, int peer) const;
 

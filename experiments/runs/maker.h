@@ -39,7 +39,7 @@ Maker maker_here(const Experiment& experiment);
 /// By stretch, the first one before the run was first continued. `run`: what
 /// run.json holds.
 std::vector<Maker> makers_in(const nlohmann::ordered_json& run);
-/// The same of the run in that folder; none where run.json can't be read.
+/// Makers of the run in that folder; none where run.json can't be read.
 std::vector<Maker> makers_of_run(const std::string& folder);
 
 /// Keys that they say several values of: "libtorch 2.11.0 and 2.13.0,

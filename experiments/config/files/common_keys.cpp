@@ -74,7 +74,7 @@ std::optional<CommonKey> common_key(std::string_view path) {
 }
 
 /// Whether the block's own value is of the new key's layer, or of a later one.
-/// Of values that the command line repeats the layer is an earlier one's.
+/// A value that the command line repeats keeps the layer of the earlier one.
 bool is_as_late(const ConfigNode& own, const ConfigNode& node) {
   const bool is_typed = node.origin.layer == kCommandLineLayer &&
                         own.origin.file == node.origin.file;

@@ -37,8 +37,8 @@ inline constexpr std::size_t kMostNpyHead = 4096;
 PackedArray read_npy_header(std::span<const std::uint8_t> head,
                             const std::string& path, std::uint64_t file_bytes);
 
-/// The same for numbers of any type but records; whether they end with the file
-/// is the caller's to see.
+/// Reads the header of numbers of any type but records; the caller compares
+/// their size with the file's.
 NpyForm read_npy_form(std::span<const std::uint8_t> head,
                       const std::string& path);
 
