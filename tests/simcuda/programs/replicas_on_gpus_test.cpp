@@ -63,7 +63,8 @@ TEST_P(ReplicasOnGpus, ExchangeTheBitsOfTheCpuBetweenProcesses) {
         << keys;
 }
 
-/// Of two replicas: the simulated GPU of four processes knows no more.
+/// Cases have two replicas: three and more fail by CUDA IPC, which is open. The
+/// simulated GPU knows four processes (kProcesses), which may be the reason.
 const Case kCases[] = {
     {"AllReduce", "{count = 2}"},
     {"Shards", "{count = 2, shard = true}"},
