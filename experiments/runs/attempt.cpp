@@ -9,7 +9,6 @@
 #include "experiments/config/pinned_files.h"
 #include "experiments/runs/bad_sample.h"
 #include "experiments/runs/engines.h"
-#include "experiments/runs/guarded_sink.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/tensorboard.h"
 #include "experiments/runs/virtual_clock.h"
@@ -92,11 +91,9 @@ std::vector<std::shared_ptr<Sink>> Attempt::with_files(
   board->tell_config(experiment_.resolved);
   board->measure_speed(samples_per_turn(experiment_));
   for (const Record& record : folder_.history()) board->write(record);
-  others.insert(others.begin(),
-                {std::make_shared<GuardedSink>(
-                     folder_.metrics(),
-                     [this](const std::string& text) { lost_file(text); }),
-                 board});
+  metrics_ = std::make_shared<GuardedSink>(
+      folder_.metrics(), [this](const std::string& text) { lost_file(text); });
+  others.insert(others.begin(), {metrics_, board});
   // Last: a loss that ends the run has been written then.
   if (experiment_.stop_on_nan) others.push_back(guard_);
   return others;
@@ -107,7 +104,14 @@ void Attempt::lost_file(const std::string& reason) {
   coordinator_.request_stop();
 }
 
-void Attempt::tell_lost_file() const {
+void Attempt::end_without_file() {
+  try {
+    status_->finish("stopped");
+    folder_.keep_rest(metrics_->rest());
+  } catch (const UserError& error) {
+    // A full disk, which may take these no more than the records.
+    lost_ += fmt::format("; {}", error.what());
+  }
   const auto saved = find_checkpoints(folder_.checkpoints());
   throw UserError(
       "{}; the run was stopped, {}", lost_,
@@ -159,14 +163,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
     tell_failure();
     throw;
   }
-  if (!lost_.empty()) {
-    try {
-      status_->finish("stopped");
-    } catch (const UserError&) {
-      // The disk that took no record may take no status either.
-    }
-    tell_lost_file();
-  }
+  if (!lost_.empty()) end_without_file();
   timeline_->save(folder_.path());
   if (is_free()) schedule_->save(folder_.path());
   status_->finish(coordinator_.interrupted() ? "stopped" : "done");

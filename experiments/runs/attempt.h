@@ -10,6 +10,7 @@
 #include "experiments/runs/checkpoint_keeper.h"
 #include "experiments/runs/divergence.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/guarded_sink.h"
 #include "experiments/runs/ranks/rank.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_sink.h"
@@ -57,7 +58,7 @@ class Attempt {
   void saved(std::int64_t turn);
   void tell_failure();
   void lost_file(const std::string& reason);
-  [[noreturn]] void tell_lost_file() const;
+  [[noreturn]] void end_without_file();
   std::vector<std::shared_ptr<Sink>> with_files(
       std::vector<std::shared_ptr<Sink>> others);
 
@@ -65,6 +66,7 @@ class Attempt {
   RunFolder& folder_;
   const Resumed start_;
   std::string lost_;  // why its records can't be written any more
+  std::shared_ptr<GuardedSink> metrics_;
   const SteadyTime started_ = std::chrono::steady_clock::now();
   CheckpointKeeper keeper_;
   const std::shared_ptr<DivergenceGuard> guard_;

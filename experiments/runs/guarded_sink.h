@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/metrics/sink.h"
@@ -11,8 +12,8 @@
 namespace sluice {
 
 /// Passes records on until they can't be written any more (a full disk): then
-/// `lost` is called once, with the reason, and the rest is dropped. So the run
-/// can be saved.
+/// `lost` is called once, with the reason, and the rest is kept here. So the
+/// run can be saved.
 class GuardedSink final : public Sink {
  public:
   GuardedSink(std::shared_ptr<Sink> next,
@@ -20,19 +21,24 @@ class GuardedSink final : public Sink {
       : next_(std::move(next)), lost_(std::move(lost)) {}
 
   void write(const Record& record) override {
-    if (is_lost_) return;
-    try {
-      next_->write(record);
-    } catch (const UserError& error) {
-      is_lost_ = true;
-      lost_(error.what());
+    if (rest_.empty()) {
+      try {
+        next_->write(record);
+        return;
+      } catch (const UserError& error) {
+        lost_(error.what());
+      }
     }
+    rest_.push_back(record);
   }
+
+  /// The records that couldn't be written.
+  const std::vector<Record>& rest() const { return rest_; }
 
  private:
   const std::shared_ptr<Sink> next_;
   const std::function<void(const std::string&)> lost_;
-  bool is_lost_ = false;
+  std::vector<Record> rest_;
 };
 
 }  // namespace sluice

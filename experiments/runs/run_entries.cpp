@@ -7,10 +7,11 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 11> kEntries = {
+constexpr std::array<std::string_view, 12> kEntries = {
     "config.toml",   "run.json",          "metrics.jsonl",  "checkpoints",
     "changes.patch", "trace.json",        "schedule.txt",   "status.json",
-    "done",          "model.safetensors", "tokenizer.model"};
+    "done",          "model.safetensors", "tokenizer.model",
+    "metrics-rest.jsonl"};
 
 }  // namespace
 

@@ -60,6 +60,13 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](std::ostream& file) { file << text; });
 }
 
+void write_records(const std::string& path,
+                   const std::vector<Record>& records) {
+  write_file_atomically(path, [&](std::ostream& file) {
+    for (const Record& record : records) file << to_json(record) << '\n';
+  });
+}
+
 /// About the run, not about a turn of it: what happened stays true.
 bool is_event(const Record& record) {
   return record.is<records::Restart>() || record.is<records::Injection>() ||
@@ -71,7 +78,7 @@ bool is_event(const Record& record) {
 std::vector<Record> records_until(const Resumed& from,
                                   const std::string& folder) {
   std::vector<Record> found;
-  RunReader(folder).read([&](const Record& record) {
+  const auto take = [&](const Record& record) {
     const auto place = record.read<records::Place>();
     const std::int64_t at = place.turn.value_or(-1);
     const bool is_there =
@@ -85,7 +92,9 @@ std::vector<Record> records_until(const Resumed& from,
                            (at < from.turn || is_drained ||
                             ((is_there || is_missed) && at == from.turn));
     if (is_before || is_event(record)) found.push_back(record);
-  });
+  };
+  RunReader(folder).read(take);
+  RunReader::of_file(rest_of_metrics(folder)).read(take);
   return found;
 }
 
@@ -173,9 +182,8 @@ void RunFolder::rewind(const Resumed& to) {
                  path_, {lost_replicas(path_), replicas});
   if (fs::exists(schedule_of_run(path_)))
     leave_out_undone(path_, replicas, history_);
-  write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {
-    for (const Record& record : history_) file << to_json(record) << '\n';
-  });
+  write_records(metrics_of_run(path_), history_);
+  remove_tree(rest_of_metrics(path_));
   std::error_code none_yet;
   const std::int64_t last = to.checkpoint.empty() ? -1 : to.turn;
   for (const auto& entry : fs::directory_iterator(checkpoints(), none_yet))
@@ -218,6 +226,10 @@ Resumed last_checkpoint(const std::string& run_folder) {
 
 std::shared_ptr<Sink> RunFolder::metrics() const {
   return std::make_shared<MetricsFile>(metrics_of_run(path_));
+}
+
+void RunFolder::keep_rest(const std::vector<Record>& records) const {
+  write_records(rest_of_metrics(path_), records);
 }
 
 void RunFolder::mark_done() const {

@@ -40,7 +40,8 @@ struct Resumed {
 ///   config.toml    the resolved config: `sluice run config.toml` repeats it
 ///   run.json       command, versions, host, commit; changes.patch beside it
 ///                  holds what was not committed
-///   metrics.jsonl  one record a line
+///   metrics.jsonl  one record a line; metrics-rest.jsonl beside it what it had
+///                  no room for, until the run is continued
 ///   events.out.tfevents.*  the same for TensorBoard
 ///   tokenizer.model  of a text that is cut into sub-words
 ///   status.json    the progress of the run, for `sluice watch`
@@ -98,6 +99,9 @@ class RunFolder {
   /// A sink for metrics.jsonl, which writes each record to the file at once.
   /// Writing throws UserError when the disk is full.
   std::shared_ptr<Sink> metrics() const;
+  /// Writes what couldn't be written there to a file beside it, from which the
+  /// run that is continued takes it. Throws UserError.
+  void keep_rest(const std::vector<Record>& records) const;
   void mark_done() const;
 
  private:

@@ -12,6 +12,10 @@ std::string metrics_of_run(const std::string& folder) {
   return folder + "/metrics.jsonl";
 }
 
+std::string rest_of_metrics(const std::string& folder) {
+  return folder + "/metrics-rest.jsonl";
+}
+
 Record RunReader::record_in(const std::string& line) const {
   try {
     return record_from_json(line);

@@ -15,6 +15,8 @@ namespace sluice {
 
 /// Where a run writes its records.
 std::string metrics_of_run(const std::string& folder);
+/// What that had no room for, until the run is continued.
+std::string rest_of_metrics(const std::string& folder);
 
 /// Reads the records of a run, also while it writes them. What is but half a
 /// line is none yet: a run that was killed may leave that. A file that has been
@@ -23,6 +25,11 @@ class RunReader {
  public:
   explicit RunReader(const std::string& run_folder)
       : path_(metrics_of_run(run_folder)) {}
+  static RunReader of_file(std::string path) {
+    RunReader reader;
+    reader.path_ = std::move(path);
+    return reader;
+  }
 
   /// Calls `take` with the records that have come since the last call, in their
   /// order; with none where there is no file. Throws UserError that names a
@@ -36,6 +43,7 @@ class RunReader {
   bool is_whole() const { return is_whole_; }
 
  private:
+  RunReader() = default;
   Record record_in(const std::string& line) const;
 
   std::string path_;

@@ -27,6 +27,10 @@ StopSignals::StopSignals(Second second) : second_(second) {
 StopSignals::~StopSignals() {
   thread_.request_stop();
   thread_.join();
+  // A scheduler may send its signal once more while the process ends.
+  if (has_stopped())
+    for (const int signal : requests_of_schedulers())
+      sigaddset(&before_, signal);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -39,7 +43,7 @@ void StopSignals::on_stop(std::function<void()> stop, std::string notice) {
 void StopSignals::stop_or_exit(int signal) {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  const bool is_stopped = stopped_ != std::chrono::steady_clock::time_point();
+  const bool is_stopped = has_stopped();
   const bool is_again = !is_urgent(signal) || now - stopped_ < kTogether;
   if (is_stopped && (second_ == Second::ignored || is_again)) return;
   const bool is_first_urgent = is_stopped && !was_urgent_;

@@ -25,9 +25,10 @@ class Interrupted final : public Error {
 /// While it lives, stopping_signals() call what on_stop() was given, from a
 /// thread of its own. A signal when nothing was given ends the process at once;
 /// so does a second SIGINT or SIGTERM a second later or more, unless those are
-/// `ignored`. SIGPIPE means nothing. Make it before other threads
-/// are there: they inherit its mask, and one without it would let the signal
-/// end the process.
+/// `ignored`. SIGPIPE means nothing. Make it before other threads are there:
+/// they inherit its mask, and one without it would let the signal end the
+/// process. When one has stopped something, those of schedulers stay blocked
+/// afterwards.
 class StopSignals {
  public:
   enum class Second { ends, ignored };
@@ -48,6 +49,9 @@ class StopSignals {
  private:
   void watch(const std::stop_token& over);
   void stop_or_exit(int signal);
+  bool has_stopped() const {
+    return stopped_ != std::chrono::steady_clock::time_point();
+  }
 
   const Second second_;
   const sigset_t signals_ = stopping_signals();

@@ -25,6 +25,10 @@ sigset_t stopping_signals() {
   return set;
 }
 
+std::span<const int> requests_of_schedulers() {
+  return kRequests;
+}
+
 void note_ignored_signals() {
   for (const int signal : kRequests)
     if (is_ignored(signal)) sigaddset(&noted, signal);

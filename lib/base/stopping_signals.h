@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <span>
 
 namespace sluice {
 
@@ -8,6 +9,9 @@ namespace sluice {
 /// SIGUSR1, SIGUSR2 and SIGXCPU, which schedulers, limits and closed terminals
 /// send, except those that this process was started to ignore (nohup).
 sigset_t stopping_signals();
+
+/// The last four of them.
+std::span<const int> requests_of_schedulers();
 
 /// For a program's preinit_array, before the libraries that it loads install
 /// handlers: notes which of these signals it was started to ignore.

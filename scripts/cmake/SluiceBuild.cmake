@@ -7,8 +7,8 @@ endif()
 # The time goes into LibTorch's kernels; -O3 here only costs compile time.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# Test programs share the libraries' precompiled header, so they must be
-# compiled like them.
+# Programs share the libraries' precompiled header, so they must be compiled
+# like them.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)
 
 find_program(SLUICE_CCACHE ccache)
@@ -96,12 +96,13 @@ function(sluice_compile_settings target)
   endif()
 endfunction()
 
-# sluice_precompile(TARGET [PLAIN folders...])
+# sluice_precompile(TARGET [AS target] [PLAIN folders...])
 # LibTorch's headers are slow: all targets that need them share one
-# precompiled header, that of sluice_lib. Even so it costs seconds a file, so
-# the files of the folders PLAIN, of which few know LibTorch, go without.
+# precompiled header, that of sluice_lib (tests: that of lib_tests, AS which
+# they are compiled). Even so it costs seconds a file, so the files of the
+# folders PLAIN, of which few know LibTorch, go without.
 function(sluice_precompile target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PLAIN")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AS" "PLAIN")
   get_target_property(sources ${target} SOURCES)
   foreach(folder ${arg_PLAIN})
     set(plain ${sources})
@@ -109,11 +110,14 @@ function(sluice_precompile target)
     set_source_files_properties(${plain} PROPERTIES
       SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
-  if(target STREQUAL "sluice_lib")
+  if(NOT arg_AS)
+    set(arg_AS sluice_lib)
+  endif()
+  if(target STREQUAL arg_AS)
     target_precompile_headers(${target} PRIVATE
       <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <fmt/format.h>)
   else()
-    target_precompile_headers(${target} REUSE_FROM sluice_lib)
+    target_precompile_headers(${target} REUSE_FROM ${arg_AS})
   endif()
 endfunction()
 

@@ -4,7 +4,8 @@ namespace sluice {
 
 std::span<const Limits> limits() {
   // As SLUICE_RATCHET=print writes them: allocations, KiB copied, layout
-  // copies, messages.
+  // copies, messages. Of the GPT most KiB are biases, which a product of three
+  // dimensions is added to: a pass less than adding them afterwards.
   static constexpr Limits kRows[] = {
       {"quickstart", "local_loss", {194, 2729, 13, 1}, {46, 107, 1, 0}},
       {"quickstart", "backprop", {78, 2389, 7, 1}, {48, 205, 2, 1}},
@@ -24,12 +25,12 @@ std::span<const Limits> limits() {
       {"mlp", "features_replay", {25, 257, 0, 1}, {28, 65, 0, 1}},
       {"mlp", "fully_decoupled", {21, 7369, 0, 1}, {28, 65, 0, 1}},
       {"mlp", "synthetic_gradient", {69, 385, 0, 1}, {28, 65, 0, 1}},
-      {"gpt", "local_loss", {172, 35, 0, 1}, {159, 3, 0, 0}},
-      {"gpt", "backprop", {146, 33, 0, 1}, {160, 3, 0, 1}},
-      {"gpt", "delayed_gradient", {146, 1646, 0, 1}, {160, 3, 0, 1}},
-      {"gpt", "features_replay", {180, 33, 0, 1}, {160, 3, 0, 1}},
-      {"gpt", "fully_decoupled", {146, 1646, 0, 1}, {160, 3, 0, 1}},
-      {"gpt", "synthetic_gradient", {194, 161, 0, 1}, {160, 3, 0, 1}},
+      {"gpt", "local_loss", {172, 2339, 0, 1}, {159, 2307, 0, 0}},
+      {"gpt", "backprop", {146, 2337, 0, 1}, {160, 2307, 0, 1}},
+      {"gpt", "delayed_gradient", {146, 2337, 0, 1}, {160, 2307, 0, 1}},
+      {"gpt", "features_replay", {180, 4641, 0, 1}, {160, 2307, 0, 1}},
+      {"gpt", "fully_decoupled", {146, 2337, 0, 1}, {160, 2307, 0, 1}},
+      {"gpt", "synthetic_gradient", {194, 4641, 0, 1}, {160, 2307, 0, 1}},
   };
   return kRows;
 }

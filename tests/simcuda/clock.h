@@ -11,11 +11,11 @@ namespace sluice::simcuda {
 
 constexpr auto kCuda = c10::DeviceType::CUDA;
 constexpr int kDevices = 2;
-constexpr int kStreams = 1 + 64;  ///< of a device: the default one and a pool
+constexpr int kStreams = 1 + 16;  ///< of a device: the default one and a pool
 
 constexpr std::size_t kStreamsOfProcess = std::size_t{kDevices} * kStreams;
 /// This one, number 0, and those that it shares memory with by CUDA IPC.
-constexpr std::size_t kProcesses = 4;
+constexpr std::size_t kProcesses = 10;
 
 /// A vector clock: for each stream, how many of its operations are known to be
 /// done. Streams of all processes and devices are numbered in one row.

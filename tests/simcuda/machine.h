@@ -46,8 +46,8 @@ Machine& machine();
 
 /// The process of that number; 0: none.
 pid_t process_at(std::size_t number);
-/// The other way round; one that is new gets the next number. Throws c10::Error
-/// when there are too many.
+/// The other way round; one that is new gets the next number. Throws
+/// std::length_error when there are too many.
 std::size_t number_of_process(pid_t process);
 
 // CUDA_VISIBLE_DEVICES says which of the host's devices this process has.

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sluice.models.linear import Linear
 
 ACTIVATIONS = {"relu": functional.relu,
                "leaky_relu": partial(functional.leaky_relu,
@@ -88,7 +87,7 @@ class Builder:
 
     def linear(self, outputs):
         inputs, self.shape[-1] = self.shape[-1], outputs
-        return self._add("linear", Linear(inputs, outputs))
+        return self._add("linear", nn.Linear(inputs, outputs))
 
     def conv(self, channels, size, stride=1, padding=0):
         inputs = self.shape[0]

@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Builder
-from sluice.models.linear import Linear
 
 
 def mlp(options, sample):
@@ -29,7 +28,7 @@ class ForwardForwardLayer(nn.Module):
 
     def __init__(self, inputs, outputs, classes, is_first, is_last):
         super().__init__()
-        self.linear = Linear(inputs, outputs)
+        self.linear = nn.Linear(inputs, outputs)
         self.classes = classes
         self.is_first, self.is_last = is_first, is_last
 

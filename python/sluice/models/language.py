@@ -3,7 +3,6 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Chain
-from sluice.models.linear import Linear
 from sluice.models.transformer import Tied, TransformerLayer
 
 
@@ -30,7 +29,7 @@ class Vocabulary(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width, bias=bias)
         if not tied:
-            self.vocabulary = Linear(width, vocabulary, bias=False)
+            self.vocabulary = nn.Linear(width, vocabulary, bias=False)
         self.tied = tied
 
     def forward(self, values):
@@ -67,7 +66,7 @@ def lstm(options, sample):
     width, dropout = options["width"], options["dropout"]
     embedding = Chain().add("token", nn.Embedding(sample["classes"], width))
     embedding.add("dropout", nn.Dropout(dropout))
-    vocabulary = Linear(width, sample["classes"])
+    vocabulary = nn.Linear(width, sample["classes"])
     return [embedding,
             *(LstmLayer(width, dropout) for _ in range(options["layers"])),
             Chain().add("vocabulary", vocabulary)]

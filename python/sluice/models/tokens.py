@@ -4,7 +4,6 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Chain
-from sluice.models.linear import Linear
 from sluice.models.transformer import (ClassToken, TransformerLayer, parameter,
                                        tokens_of)
 
@@ -62,8 +61,8 @@ class MixerPatches(nn.Module):
 def mixer_mlp(width, hidden, dropout):
     """Over the last dimension."""
     chain = Chain()
-    chain.add("hidden", Linear(width, hidden)).then(functional.gelu)
-    chain.add("projection", Linear(hidden, width))
+    chain.add("hidden", nn.Linear(width, hidden)).then(functional.gelu)
+    chain.add("projection", nn.Linear(hidden, width))
     return chain.add("dropout", nn.Dropout(dropout))
 
 

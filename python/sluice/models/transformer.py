@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Chain
-from sluice.models.linear import Linear
 
 
 class SelfAttention(nn.Module):
@@ -15,8 +14,8 @@ class SelfAttention(nn.Module):
     def __init__(self, width, heads, dropout, causal, bias):
         super().__init__()
         self.heads, self.causal, self.p = heads, causal, dropout
-        self.qkv = Linear(width, 3 * width, bias=bias)
-        self.projection = Linear(width, width, bias=bias)
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.projection = nn.Linear(width, width, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x):
@@ -30,9 +29,9 @@ class SelfAttention(nn.Module):
 
 def transformer_mlp(width, dropout, bias, activation):
     chain = Chain()
-    chain.add("hidden", Linear(width, 4 * width, bias=bias))
+    chain.add("hidden", nn.Linear(width, 4 * width, bias=bias))
     chain.then(partial(functional.gelu, approximate=activation))
-    chain.add("projection", Linear(4 * width, width, bias=bias))
+    chain.add("projection", nn.Linear(4 * width, width, bias=bias))
     return chain.add("dropout", nn.Dropout(dropout))
 
 
@@ -76,7 +75,7 @@ class ClassToken(nn.Module):
         super().__init__()
         self.is_mean = is_mean
         self.norm = nn.LayerNorm(width, epsilon)
-        self.linear = Linear(width, classes)
+        self.linear = nn.Linear(width, classes)
 
     def forward(self, tokens):
         if self.is_mean:

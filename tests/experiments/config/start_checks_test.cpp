@@ -212,8 +212,9 @@ TEST(StartChecks, ConfigsThatAreMeantSoSayNothing) {
         "model = {hidden = [8, 8], batch_norm = true}",
         "data = {train = 321, test = 64}\nturns = 9\n"
         "model = {hidden = [8, 8], batch_norm = true}",
-        "data = {train = 321, test = 64}\nbatch_size = 32\n"
-        "model = {name = 'small_conv', batch_norm = true}",
+        "data = {train = 321, test = 64}\nmodel = {name = 'layers', layer = ["
+        "{type = 'conv', channels = 2}, {type = 'batch_norm'},"
+        " {type = 'linear', outputs = 10}]}",
         "data = {train = 320, test = 64, augment = {crop = 4}}"})
     EXPECT_EQ(all_lines(lines), "") << lines;
 }

@@ -34,7 +34,7 @@ DataSet digits(double share, double held_back = 0) {
 /// By what names the sample outside of Sluice.
 using Labels = std::map<std::int64_t, std::int64_t>;
 
-Labels labels_of(const Split& split, EpochKey key = {.seed = 1}) {
+Labels places_and_labels(const Split& split, EpochKey key = {.seed = 1}) {
   Labels labels;
   const auto samples = split.samples();
   for (std::int64_t i = 0; i < split.size(); ++i)
@@ -54,15 +54,15 @@ std::int64_t equal_labels(const Labels& left, const Labels& right) {
 TEST(LabelNoise, ReplacesTheShareThatWasAskedFor) {
   // Half are drawn anew, and a tenth of these by chance as they were: 1100 of
   // 2000 stay, give or take 22.
-  const std::int64_t kept =
-      equal_labels(labels_of(digits(0.5).train), labels_of(digits(0).train));
+  const std::int64_t kept = equal_labels(places_and_labels(digits(0.5).train),
+                                         places_and_labels(digits(0).train));
   EXPECT_GT(kept, 1000);
   EXPECT_LT(kept, 1200);
 }
 
 TEST(LabelNoise, DrawsFromAllClassesAlike) {
   std::map<std::int64_t, std::int64_t> counts;
-  for (const auto& [position, label] : labels_of(digits(1).train))
+  for (const auto& [position, label] : places_and_labels(digits(1).train))
     ++counts[label];
   ASSERT_EQ(counts.size(), 10U);
   for (const auto& [label, count] : counts) {
@@ -74,9 +74,10 @@ TEST(LabelNoise, DrawsFromAllClassesAlike) {
 TEST(LabelNoise, LeavesTheSamplesAndTheOtherSplitsAsTheyAre) {
   const DataSet noisy = digits(1, 0.1);
   const DataSet plain = digits(0, 0.1);
-  EXPECT_EQ(labels_of(noisy.test), labels_of(plain.test));
-  EXPECT_EQ(labels_of(noisy.validation), labels_of(plain.validation));
-  EXPECT_NE(labels_of(noisy.train), labels_of(plain.train));
+  EXPECT_EQ(places_and_labels(noisy.test), places_and_labels(plain.test));
+  EXPECT_EQ(places_and_labels(noisy.validation),
+            places_and_labels(plain.validation));
+  EXPECT_NE(places_and_labels(noisy.train), places_and_labels(plain.train));
   const std::int64_t first = 0;
   EXPECT_TRUE(at::equal(noisy.train.samples()->batch({&first, 1}, {}).inputs,
                         plain.train.samples()->batch({&first, 1}, {}).inputs));
@@ -85,8 +86,8 @@ TEST(LabelNoise, LeavesTheSamplesAndTheOtherSplitsAsTheyAre) {
 TEST(LabelNoise, IsTheSameInEveryEpochAndWhatABatchHoldsBeside) {
   const DataSet data = digits(0.5);
   const auto samples = data.train.samples();
-  const Labels first = labels_of(data.train);
-  EXPECT_EQ(labels_of(data.train, {.seed = 1, .epoch = 3}), first);
+  const Labels first = places_and_labels(data.train);
+  EXPECT_EQ(places_and_labels(data.train, {.seed = 1, .epoch = 3}), first);
   const std::vector<std::int64_t> some = {7, 1999, 0};
   const at::Tensor labels = samples->batch(some, {.seed = 1}).labels;
   for (std::size_t i = 0; i < some.size(); ++i)
@@ -97,14 +98,15 @@ TEST(LabelNoise, IsTheSameInEveryEpochAndWhatABatchHoldsBeside) {
 TEST(LabelNoise, FollowsFromTheSeedOfTheRun) {
   const DataSet data = digits(1);
   const std::int64_t equal =
-      equal_labels(labels_of(data.train), labels_of(data.train, {.seed = 2}));
+      equal_labels(places_and_labels(data.train),
+                   places_and_labels(data.train, {.seed = 2}));
   EXPECT_GT(equal, 100);  // a tenth by chance
   EXPECT_LT(equal, 300);
 }
 
 TEST(LabelNoise, OfASampleDoesNotDependOnWhichOthersAreHeldBack) {
-  const Labels whole = labels_of(digits(0.5).train);
-  const Labels part = labels_of(digits(0.5, 0.3).train);
+  const Labels whole = places_and_labels(digits(0.5).train);
+  const Labels part = places_and_labels(digits(0.5, 0.3).train);
   EXPECT_EQ(part.size(), 1400U);
   EXPECT_EQ(equal_labels(part, whole), 1400);
 }

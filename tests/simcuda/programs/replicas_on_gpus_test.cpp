@@ -63,8 +63,6 @@ TEST_P(ReplicasOnGpus, ExchangeTheBitsOfTheCpuBetweenProcesses) {
         << keys;
 }
 
-/// Cases have two replicas: three and more fail by CUDA IPC, which is open. The
-/// simulated GPU knows four processes (kProcesses), which may be the reason.
 const Case kCases[] = {
     {"AllReduce", "{count = 2}"},
     {"Shards", "{count = 2, shard = true}"},
@@ -74,6 +72,14 @@ const Case kCases[] = {
     {"TopK", "{count = 2, compress = 'top_k'}"},
     {"Sign", "{count = 2, compress = 'sign'}"},
     {"OneBit", "{count = 2, compress = 'one_bit'}"},
+    {"Qsgd", "{count = 2, compress = 'qsgd'}"},
+    {"Threshold", "{count = 2, compress = 'threshold'}"},
+    {"Dgc", "{count = 2, compress = 'dgc'}"},
+    {"AllReduceOfThree", "{count = 3}"},
+    {"ShardsOfFour", "{count = 4, shard = true}"},
+    {"Neighbours", "{count = 3, policy = 'neighbours'}"},
+    {"Gossip", "{count = 4, policy = 'gossip'}"},
+    {"GossipOfPairs", "{count = 4, policy = 'gossip', pairs = true}"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReplicasOnGpus, testing::ValuesIn(kCases),

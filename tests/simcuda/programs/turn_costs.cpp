@@ -166,10 +166,14 @@ TurnCosts counts_at_end(const std::string& config, const std::string& folder,
                         std::int64_t turns) {
   const std::string file = fmt::format("{}/{}.toml", folder, turns);
   std::ofstream(file) << config;
-  const Outcome run = shell(fmt::format(
-      "SIMCUDA_SUMMARY=1 {} run {} engine=processes transport=shared_memory "
-      "turns={} --dir {}/{}",
-      SLUICE_SIM_PROGRAM, file, turns, folder, turns));
+  // Processes that share a GPU use CUDA IPC where MPS has them compute at the
+  // same time.
+  std::ofstream(folder + "/control") << "";
+  const Outcome run = shell(
+      fmt::format("SIMCUDA_SUMMARY=1 CUDA_MPS_PIPE_DIRECTORY={} {} run {} "
+                  "engine=processes transport=shared_memory turns={} --dir "
+                  "{}/{}",
+                  folder, SLUICE_SIM_PROGRAM, file, turns, folder, turns));
   if (run.status != 0) throw InternalError("{}", run.text);
   const std::regex line(fmt::format(
       "--block {} .*launches ([0-9]+); waits of the host for items ([0-9]+), "
