@@ -13,7 +13,7 @@ namespace sluice {
 /// wants to. Throws UserError, one line, for any other file.
 torch::jit::Module load_script(const std::string& file, bool is_trusted);
 
-/// Of an error's many lines the one that says what is wrong.
+/// Among an error's many lines the one that says what is wrong.
 std::string script_error(const std::exception& error);
 
 }  // namespace sluice

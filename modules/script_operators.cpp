@@ -94,8 +94,8 @@ const Names& language_operators() {
   return names;
 }
 
-/// Of ATen's names with one "_" before them, LibTorch's internals, those that
-/// torch.jit.script writes for what torch.nn and the language have.
+/// Among ATen's names with one "_" before them, LibTorch's internals, those
+/// that torch.jit.script writes for what torch.nn and the language have.
 const Names& internals_in_scripts() {
   static const Names names = {"_addmm_activation",
                               "_assert_tensor_metadata",

@@ -18,7 +18,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Of operators in an expression, of blocks in blocks, and of branches of an
+/// Operators in an expression, blocks in blocks, and branches of an
 /// `if`: the parser and the compiler recurse over them.
 constexpr std::size_t kDeepestExpression = 500;
 constexpr int kDeepestBlock = 64;

@@ -8,10 +8,10 @@ namespace sluice {
 namespace {
 
 constexpr std::array<std::string_view, 12> kEntries = {
-    "config.toml",   "run.json",          "metrics.jsonl",  "checkpoints",
-    "changes.patch", "trace.json",        "schedule.txt",   "status.json",
-    "done",          "model.safetensors", "tokenizer.model",
-    "metrics-rest.jsonl"};
+    "config.toml",       "run.json",        "metrics.jsonl",
+    "checkpoints",       "changes.patch",   "trace.json",
+    "schedule.txt",      "status.json",     "done",
+    "model.safetensors", "tokenizer.model", "metrics-rest.jsonl"};
 
 }  // namespace
 

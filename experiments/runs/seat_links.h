@@ -33,7 +33,7 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
                       RendezvousOptions options, FaultInjector& injector,
                       GpuLinks& gpu);
 
-/// The same links, for tensors on the GPU of the seat, if it has one.
+/// These links, for tensors on the GPU of the seat, if it has one.
 SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
                      const Experiment& experiment, int seat);
 

@@ -15,7 +15,7 @@ namespace sluice {
 /// Empty: none was noted. Throws UserError for a damaged header.
 std::string noted_not_finite(const std::string& checkpoint);
 
-/// The same by the values of the tensors, for files of programs that note
+/// As above by the values of the tensors, for files of programs that note
 /// nothing; `path` is a checkpoint or a safetensors file. Files that can't be
 /// read are passed over.
 std::string find_not_finite(const std::string& path);

@@ -277,7 +277,7 @@ Failure LinkedCrew::cause_of_loss(int replica, Noted noted) {
   return found;
 }
 
-/// Of workers that went for the same kind of cause, one whose link ended
+/// Where several went for the same kind of cause, a worker whose link ended
 /// without a report is the cause: those that report have only found it gone.
 void LinkedCrew::throw_cause() {
   const auto rank = [](const Noted& noted) {

@@ -27,7 +27,7 @@ class Group {
   /// added in the order of the replicas. Throws LinkError when a replica is
   /// gone.
   virtual Tensors finish_sum() = 0;
-  /// The same, but returns the means: of tensors that are equal in all replicas
+  /// As above, but returns means: of tensors that are equal in all replicas
   /// they are these, bit by bit (mean_in_order()). By default, for groups that
   /// only sum, sums over their number, equal to these within rounding.
   virtual Tensors finish_mean();

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// Of one tensor of each replica.
+/// Adds one tensor of each replica.
 at::Tensor sum_of(const Tensors& parts) {
   at::Tensor first;
   at::Tensor sum;

@@ -15,7 +15,7 @@ Tensors sum_in_order(const std::vector<Tensors>& parts);
 /// ...) / count, which of equal ones has their bits, -0 included, where a sum
 /// would be rounded. As sum_in_order() otherwise.
 Tensors mean_in_order(const std::vector<Tensors>& parts);
-/// The same of one tensor of each replica, into one that lies as they do.
+/// The mean of one tensor of each replica, into one that lies as they do.
 void mean_into(at::Tensor& mean, const Tensors& parts);
 
 }  // namespace sluice

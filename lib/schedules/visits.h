@@ -29,7 +29,7 @@ struct Arrival {
 struct BackwardVisit {
   bool own = false;  ///< whether the block's own part is among them
   std::vector<Arrival> arrivals = {};
-  /// Of add_sweeps(): whether it moves the block's weights. Of visit_by_parts()
+  /// In add_sweeps(): whether it moves the block's weights. In visit_by_parts()
   /// each part says so itself (BlockPlan::arriving()).
   bool applied = true;
   int leaving = GradientPart::kStays;

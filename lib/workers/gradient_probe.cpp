@@ -139,7 +139,7 @@ void GradientProbe::tell_exchanged(const Application& application, Turn& turn) {
                                             alike.sign_agreement});
 }
 
-/// Of all samples of the batches that the replicas have in a turn, of which
+/// Over all samples of the batches that the replicas have in a turn, of which
 /// that is the first.
 NamedTensors GradientProbe::mean_truth(std::int64_t first_batch, Turn& turn) {
   NamedTensors means;

@@ -23,7 +23,6 @@ readonly BUILD_PACKAGES=(
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
   libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev
   libsentencepiece-dev)
-readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 # Tests start and read these where they are.

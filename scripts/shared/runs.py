@@ -25,9 +25,11 @@ class Run:
                 points.append((record["turn"], record["loss"]))
         return dict(sorted(blocks.items()))
 
-    def accuracies(self):
-        return [(record["turn"], record["accuracy"])
-                for record in self.evaluations if is_number(record.get("accuracy"))]
+    def seconds_to(self, accuracy):
+        """Time of the first evaluation with that accuracy, or None."""
+        return next((record["time"] for record in self.evaluations
+                     if is_number(record.get("accuracy"))
+                     and record["accuracy"] >= accuracy), None)
 
 
 def is_number(value):

@@ -1,5 +1,5 @@
 # Installs the build folder `build` into `scratch`, builds the project `outside`
-# against that copy, with the README's program `example`, and runs both and the
+# against that copy, with docs/programs.md's program `example`, and runs both and the
 # installed program; then has it write a plug-in, builds that, runs its test and
 # trains with it.
 

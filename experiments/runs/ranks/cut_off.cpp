@@ -29,7 +29,7 @@ bool is_cut_off(Receiver& control, std::chrono::milliseconds patience) {
   } catch (const PeerGone&) {
     return true;
   } catch (const LinkError&) {
-    // It is there, and said what can't be.
+    // The peer is there, and said what can't be.
   }
   return false;
 }

@@ -229,7 +229,7 @@ class OneBit final : public GradientExchange {
   std::int64_t sent_bytes_ = 0;
 };
 
-/// Of elements without zeros.
+/// Where no element is zero.
 double bytes_in_halves(const std::vector<TensorSizes>& all) {
   double bytes = kMessageBytes;
   for (const TensorSizes& sizes : all) {

@@ -66,8 +66,8 @@ class MajorityVote final : public LineCompressor {
   NamedTensors means_;
 };
 
-/// Of elements without zeros, whose number comes first: gradients decide how
-/// many there are.
+/// Where no element is zero; the number of zeros comes first: gradients decide
+/// how many there are.
 double bytes_of_signs(double elements) {
   return 4 + 4 * std::ceil(elements / 32);
 }

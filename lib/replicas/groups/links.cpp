@@ -35,7 +35,7 @@ Tensors pieces_of(const Tensors& tensors, const Share& share) {
   return pieces;
 }
 
-/// The same elements in one line where they lie on a GPU, for which each tensor
+/// These elements in one line where they lie on a GPU, for which each tensor
 /// of a message costs a copy.
 Tensors in_one_line(Tensors pieces) {
   if (pieces.size() < 2 || pieces.front().is_cpu()) return pieces;

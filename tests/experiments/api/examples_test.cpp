@@ -19,7 +19,9 @@
 namespace sluice::examples_test {
 
 using testing::AllOf;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 using testing::Not;
 
 std::string slurp(const std::string& path) {
@@ -72,7 +74,7 @@ class Examples : public testing::Test {
   std::string output_;
 };
 
-TEST_F(Examples, TheProgramOfTheReadmeLearnsOnEveryEngineWithTheSameBits) {
+TEST_F(Examples, AProgramWithItsOwnLoopLearnsOnEveryEngineWithTheSameBits) {
   const NamedTensors reference = weights_after("own_network", "virtual", 100);
   EXPECT_THAT(output_, HasSubstr("saved/turn-000100: accuracy 1.00"));
   EXPECT_EQ(difference(weights_after("own_network", "threads", 100), reference),
@@ -82,16 +84,34 @@ TEST_F(Examples, TheProgramOfTheReadmeLearnsOnEveryEngineWithTheSameBits) {
       "");
 }
 
-TEST_F(Examples, TheProgramStandsInTheReadmeAsItIs) {
+TEST_F(Examples, TheProgramStandsOnItsPageAsItIs) {
   const std::string program = slurp(SLUICE_EXAMPLE_SOURCE);
-  EXPECT_THAT(slurp(SLUICE_README), HasSubstr("```cpp\n" + program + "```\n"));
+  EXPECT_THAT(slurp(SLUICE_PROGRAMS_PAGE),
+              HasSubstr("```cpp\n" + program + "```\n"));
   EXPECT_LE(std::count(program.begin(), program.end(), '\n'), 25);
 }
 
-TEST_F(Examples, TheProgramThatWritesARunStandsInTheReadmeToo) {
+TEST_F(Examples, TheProgramThatWritesARunStandsOnItsPageToo) {
   const std::string program = slurp(SLUICE_OWN_RUN_SOURCE);
-  EXPECT_THAT(slurp(SLUICE_README), HasSubstr("```cpp\n" + program + "```\n"));
+  EXPECT_THAT(slurp(SLUICE_PROGRAMS_PAGE),
+              HasSubstr("```cpp\n" + program + "```\n"));
   EXPECT_LE(std::count(program.begin(), program.end(), '\n'), 25);
+}
+
+TEST_F(Examples, LinesOfTheReadmesExcerptAreLinesOfTheProgram) {
+  const std::string fence = "```cpp\n";
+  const std::string readme = slurp(SLUICE_README);
+  const std::size_t begin = readme.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  std::istringstream excerpt(readme.substr(begin + fence.size()));
+  const std::string program = slurp(SLUICE_EXAMPLE_SOURCE);
+  int lines = 0;
+  for (std::string line; std::getline(excerpt, line) && line != "```";
+       ++lines) {
+    if (line.find("// ...") != std::string::npos) continue;  // lines left out
+    EXPECT_THAT(program, HasSubstr("\n" + line + "\n"));
+  }
+  EXPECT_THAT(lines, AllOf(Ge(10), Le(12)));
 }
 
 // Issue 24: a network of one's own in the same report beside a config's run.

@@ -214,7 +214,7 @@ TEST(StartChecks, ConfigsThatAreMeantSoSayNothing) {
         "model = {hidden = [8, 8], batch_norm = true}",
         "data = {train = 321, test = 64}\nmodel = {name = 'layers', layer = ["
         "{type = 'conv', channels = 2}, {type = 'batch_norm'},"
-        " {type = 'linear', outputs = 10}]}",
+        " {type = 'flatten'}, {type = 'linear', outputs = 10}]}",
         "data = {train = 320, test = 64, augment = {crop = 4}}"})
     EXPECT_EQ(all_lines(lines), "") << lines;
 }

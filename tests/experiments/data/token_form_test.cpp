@@ -36,7 +36,7 @@ std::vector<Token> words(std::size_t count, std::size_t vocabulary) {
 
 class TokenForms : public DataFolder {
  protected:
-  /// The same file for training and evaluations.
+  /// One file for training and evaluations.
   DataSet open(const Bytes& file, const std::string& options = "") const {
     write("corpus/a.bin", file);
     const ConfigNode config = parse_toml(

@@ -56,9 +56,9 @@ inline NamedTensors parameters_of(const NamedTensors& weights) {
   return all;
 }
 
-/// The same of weights after so many updates, each of which rounds the weights,
-/// and moves them by a gradient that went through `gradient`; what an update is
-/// off by, the next ones begin with.
+/// As above, for weights after so many updates, each of which rounds the
+/// weights, and moves them by a gradient that went through `gradient`; what an
+/// update is off by, the next ones begin with.
 inline double rounding_limit_of_training(const NamedTensors& first,
                                          const NamedTensors& last,
                                          double updates,

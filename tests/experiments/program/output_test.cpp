@@ -73,7 +73,7 @@ TEST_F(Output, WithoutAReaderLetsASweepGoOnToItsEnd) {
   EXPECT_EQ(done, 3);
 }
 
-// It ended without a checkpoint, failed, with all turns since the last one
+// The run ended without a checkpoint, failed, with all turns since the last one
 // lost.
 TEST_F(Output, OfMetricsThatHasNoRoomStopsARunWithACheckpoint) {
   if (!kFilesCanBeLimited) GTEST_SKIP() << "under the thread sanitizer";

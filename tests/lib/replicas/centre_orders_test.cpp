@@ -27,7 +27,7 @@ constexpr int kMembers = 3;
 constexpr int kQuorum = 2;
 /// What a replica does that is never lost: more steps than any script has.
 constexpr std::size_t kNever = 100;
-/// Of a grace: over as soon as a replica asks.
+/// A grace that is over as soon as a replica asks.
 constexpr double kShort = 1e-9;
 
 /// Calls back with each merge.
@@ -66,7 +66,7 @@ class Play {
     scripts_.front().insert(scripts_.front().begin(), Step::own);
   }
 
-  /// Of all events that can happen, those chosen; waits end as soon as they
+  /// Among all events that can happen, those chosen; waits end as soon as they
   /// can. Returns what is wrong, or nothing.
   std::string run_eagerly(const Choose& choose) {
     while (wrong_.empty()) {
@@ -81,7 +81,7 @@ class Play {
     return result();
   }
 
-  /// The same where a replica may be late to see that its wait is over.
+  /// As above, where a replica may be late to see that its wait is over.
   std::string run_lazily(const Choose& choose) {
     std::set<int> vain;
     while (wrong_.empty()) {
@@ -204,7 +204,7 @@ class Play {
       wrong_ = fmt::format("a merge of {} where {} go on", pushes, active);
   }
 
-  /// Those who rest go on when all do.
+  /// Replicas that rest go on when all do.
   void all_rest() {
     if (away_.size() < kMembers) return;
     away_.clear();

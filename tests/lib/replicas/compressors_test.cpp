@@ -301,7 +301,7 @@ TEST_P(EachCompressor, GoesOnAfterAnUpdateWithoutAnyGradient) {
   EXPECT_GT(largest, 1e-3);
 }
 
-// Of equal magnitudes it is the first ones that are sent, by all replicas.
+// Among equal magnitudes the first ones are sent, by all replicas.
 TEST_P(EachCompressor, GivesAllReplicasTheSameOfEqualMagnitudes) {
   Replicas replicas(kind(), 3);
   std::vector<Tensors> mine = replicas.given();

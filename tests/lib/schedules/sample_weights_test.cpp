@@ -23,7 +23,7 @@ TEST(SampleWeights, CountAShortBatchByItsSamples) {
 }
 
 TEST(SampleWeights, FollowTheShortBatchFromReplicaToReplica) {
-  // Of two replicas: batches 0 and 1, then 2 (short) and 3, then 4 and 5.
+  // Two replicas: batches 0 and 1, then 2 (short) and 3, then 4 and 5.
   EXPECT_EQ(weight_in_turn(of_replica(1, 2), 0), 1);
   EXPECT_DOUBLE_EQ(weight_in_turn(of_replica(1, 2), 1), 2 * 5.0 / 21);
   EXPECT_DOUBLE_EQ(weight_in_turn(of_replica(2, 2), 1), 2 * 16.0 / 21);

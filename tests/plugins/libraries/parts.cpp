@@ -1,6 +1,8 @@
 // A plug-in with a row for each table: built-in rows once more, as "parts_X".
 #include <string>
 
+#include <fmt/format.h>
+
 #include "experiments/plugins/plugin.h"
 
 namespace {
@@ -11,7 +13,7 @@ template <class Make>
 Row<Make> copy_of(std::span<const Row<Make>> rows, const char* name) {
   Row<Make> row = find_row(rows, name, "row");
   static std::string copied;  // what is registered is copied
-  copied = std::string("parts_") + name;
+  copied = fmt::format("parts_{}", name);
   row.name = copied;
   return row;
 }

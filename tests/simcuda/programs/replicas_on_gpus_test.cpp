@@ -2,6 +2,7 @@
 // on the CPU, however it goes; on the simulated GPU.
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,12 +22,13 @@ using testing::HasSubstr;
 class Runs {
  public:
   NamedTensors weights(const std::string& replicas, const std::string& keys,
-                       const std::string& environment = "") {
+                       const std::string& environment = "", int blocks = 2) {
     const std::string config = folder_.path() + "/config.toml";
     std::ofstream(config) << config_with(
-        "blocks = 2\nmodel = {hidden = [24, 20]}\n"
-        "boundary = {policy = 'delayed_gradient'}\nreplicas = " +
-        replicas + "\n");
+        fmt::format("blocks = {}\nmodel = {{hidden = [24, 20]}}\n"
+                    "boundary = {{policy = 'delayed_gradient'}}\n"
+                    "replicas = {}\n",
+                    blocks, replicas));
     run_ = fmt::format("{}/{}", folder_.path(), ++runs_);
     const Outcome outcome =
         shell(fmt::format("{} {} run {} {} --dir {}", environment,
@@ -45,30 +47,34 @@ class Runs {
 struct Case {
   const char* name;
   const char* replicas;
+  int blocks = 1;  ///< of each replica, in a process each
+  bool by_tcp = false;
 };
 
 class ReplicasOnGpus : public testing::TestWithParam<Case> {};
 
 TEST_P(ReplicasOnGpus, ExchangeTheBitsOfTheCpuBetweenProcesses) {
   Runs runs;
-  const auto& [name, replicas] = GetParam();
-  const NamedTensors cpu = runs.weights(replicas, "device=cpu engine=virtual");
-  for (const char* keys : {"transport=shared_memory", "transport=tcp"})
+  const auto& [name, replicas, blocks, by_tcp] = GetParam();
+  const NamedTensors cpu =
+      runs.weights(replicas, "device=cpu engine=virtual", "", blocks);
+  std::vector<std::string> ways = {"transport=shared_memory"};
+  if (by_tcp) ways.emplace_back("transport=tcp");
+  for (const std::string& way : ways)
     EXPECT_EQ(
-        difference(
-            cpu,
-            runs.weights(replicas,
-                         fmt::format("device=cuda engine=processes {}", keys))),
+        difference(cpu,
+                   runs.weights(replicas, "device=cuda engine=processes " + way,
+                                "", blocks)),
         "")
-        << keys;
+        << way;
 }
 
 const Case kCases[] = {
-    {"AllReduce", "{count = 2}"},
+    {"AllReduce", "{count = 2}", 2, true},
     {"Shards", "{count = 2, shard = true}"},
     {"Average", "{count = 2, policy = 'average', every = 2}"},
     {"Elastic", "{count = 2, policy = 'elastic'}"},
-    {"PowerSgd", "{count = 2, compress = 'power_sgd'}"},
+    {"PowerSgd", "{count = 2, compress = 'power_sgd'}", 2, true},
     {"TopK", "{count = 2, compress = 'top_k'}"},
     {"Sign", "{count = 2, compress = 'sign'}"},
     {"OneBit", "{count = 2, compress = 'one_bit'}"},
@@ -78,7 +84,7 @@ const Case kCases[] = {
     {"AllReduceOfThree", "{count = 3}"},
     {"ShardsOfFour", "{count = 4, shard = true}"},
     {"Neighbours", "{count = 3, policy = 'neighbours'}"},
-    {"Gossip", "{count = 4, policy = 'gossip'}"},
+    {"Gossip", "{count = 4, policy = 'gossip'}", 2, true},
     {"GossipOfPairs", "{count = 4, policy = 'gossip', pairs = true}"},
 };
 
