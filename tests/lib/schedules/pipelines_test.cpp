@@ -52,7 +52,8 @@ std::vector<Shape> shapes() {
   for (const char* order : {"gpipe", "1f1b", "zb-h1"})
     for (const int blocks : {1, 2, 3, 4, 8})
       for (const int batches : {1, 2, 4, 8, 16})
-        if (order != std::string("zb-h1") || batches >= blocks)
+        if (blocks * batches <= 64 &&  // more takes minutes under sanitizers
+            (order != std::string("zb-h1") || batches >= blocks))
           all.push_back({order, blocks, batches});
   return all;
 }
