@@ -251,9 +251,9 @@ void Seat::evaluate(const Action& action) {
 void Seat::checkpoint(const Action& action) {
   // A drain goes on with turns that forward nothing.
   if (last_turn_ >= action.turn) first_batch_ = action.turn;
-  log_.settle();  // a loss that ends the run is known before it is saved
+  log_.settle();   // a loss that ends the run is known before it is saved
+  show_average();  // also where a replay compares it with what was saved
   if (settings_.checkpoint_folder.empty()) return;
-  show_average();
   save_block(settings_.checkpoint_folder, action.batch, {block(), replica()},
              evaluated_.in_place_of(weights()), state());
   if (evaluated_.are_others())

@@ -48,6 +48,10 @@ constexpr std::pair<const char*, const char*> kConfigs[] = {
      "in_flight = 4\npriority = 'arrival'\n"
      "accumulate = {by_block = [4, 1, 2]}\n"
      "boundary = {policy = 'delayed_gradient', weights = 'mixed'}\n"},
+    // Checkpoints have the average, also those that no evaluation precedes.
+    {"Average",
+     "in_flight = 4\noptimizer = {average = 0.5}\n"
+     "boundary = {policy = 'delayed_gradient'}\n"},
     {"Buffers", "boundary = {policy = 'local_loss', buffer = {batches = 3}}\n"},
     {"BuffersWithoutReuse",
      "boundary = {policy = 'local_loss', buffer = {batches = 3, max_reuse = 0, "
