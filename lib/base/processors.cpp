@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <sched.h>
 
 namespace sluice {
@@ -113,7 +114,7 @@ std::optional<double> quota_of_cgroups(const std::string& cgroups,
     } else if (has_cpu(controllers)) {
       for (const std::string& top : {controllers, std::string("cpu")})
         for (const std::string& folder :
-             folders_down_to(root + "/" + top, path))
+             folders_down_to(fmt::format("{}/{}", root, top), path))
           take_least(first_version_quota(folder), least);
     }
   }

@@ -273,7 +273,7 @@ class LinksGroup final : public Group {
 
   /// What stands for these pieces of this member's, on their device.
   Tensors receive(int other, Step step, const Tensors& pieces) {
-    const Tensors lines = receive(other, step, mine_->layout());
+    Tensors lines = receive(other, step, mine_->layout());
     if (pieces.empty()) return lines;
     return in_pieces(on_device(lines, pieces.front().device()), pieces);
   }
