@@ -39,10 +39,14 @@ class Call {
     at::Tensor tensor;
     at::Tensor cpu;
     bool is_written = false;
+    bool may_grow = false;  ///< `cpu` has memory of its own
   };
 
-  at::Tensor take(const at::Tensor& tensor, bool is_written);
-  c10::IValue take_list(const c10::IValue& value, bool is_written);
+  /// What an operation does with a tensor. One that is for its result alone
+  /// (out = ...) is made as large as the result.
+  enum class Access { reads, writes, puts_out };
+  at::Tensor take(const at::Tensor& tensor, Access access);
+  c10::IValue take_list(const c10::IValue& value, Access access);
   at::Tensor give(const at::Tensor& cpu, const Use& use) const;
   at::Tensor copied_to_device(const at::Tensor& cpu, const Use& use) const;
 
@@ -77,34 +81,35 @@ void Call::expect_one_device(const at::Tensor& tensor) {
               schema_.name(), " got one on ", tensor.device());
 }
 
-at::Tensor Call::take(const at::Tensor& tensor, bool is_written) {
+at::Tensor Call::take(const at::Tensor& tensor, Access access) {
   if (!tensor.defined()) return tensor;
   if (tensor.is_cuda() && !device_) device_ = tensor.get_device();
   expect_one_device(tensor);
   if (!tensor.is_cuda()) return tensor;
-  // An operation may make an output larger that has no elements yet.
-  const bool may_grow = is_written && tensor.numel() == 0;
+  const bool is_written = access != Access::reads;
+  const bool may_grow =
+      is_written && tensor.numel() <= (access == Access::puts_out ? 1 : 0);
   arguments_.push_back(
       {tensor,
        may_grow ? at::empty(tensor.sizes(), tensor.options().device(at::kCPU))
                 : as_cpu(tensor),
-       is_written});
+       is_written, may_grow});
   return arguments_.back().cpu;
 }
 
 /// Of tensors, some of which may be missing.
-c10::IValue Call::take_list(const c10::IValue& value, bool is_written) {
+c10::IValue Call::take_list(const c10::IValue& value, Access access) {
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
     for (const at::Tensor& each : value.toTensorVector())
-      list.push_back(take(each, is_written));
+      list.push_back(take(each, access));
     return list;
   }
   c10::List<std::optional<at::Tensor>> list;
   for (const c10::IValue& each : value.toListRef())
     list.push_back(each.isNone()
                        ? std::nullopt
-                       : std::optional(take(each.toTensor(), is_written)));
+                       : std::optional(take(each.toTensor(), access)));
   return list;
 }
 
@@ -120,12 +125,16 @@ void Call::take_arguments() {
   const std::size_t first = stack_.size() - count;
   for (std::size_t i = 0; i < count; ++i) {
     c10::IValue& value = stack_[first + i];
-    const c10::AliasInfo* const alias = schema_.arguments()[i].alias_info();
-    const bool is_written = alias != nullptr && alias->isWrite();
+    const c10::Argument& argument = schema_.arguments()[i];
+    const c10::AliasInfo* const alias = argument.alias_info();
+    const Access access = argument.is_out() ? Access::puts_out
+                          : alias != nullptr && alias->isWrite()
+                              ? Access::writes
+                              : Access::reads;
     if (value.isTensor()) {
-      value = take(value.toTensor(), is_written);
+      value = take(value.toTensor(), access);
     } else if (is_list_of_tensors(value)) {
-      value = take_list(value, is_written);
+      value = take_list(value, access);
     } else if (value.isDevice() && value.toDevice().is_cuda()) {
       if (!device_) device_ = value.toDevice().index();
       value = c10::Device(c10::DeviceType::CPU);
@@ -168,8 +177,9 @@ at::Tensor Call::give(const at::Tensor& cpu, const Use& use) const {
 
 void Call::grow_outputs(const Use& use) {
   for (const Argument& each : arguments_) {
-    if (!each.is_written || each.cpu.numel() == each.tensor.numel()) continue;
-    each.tensor.resize_(each.cpu.sizes());
+    if (!each.may_grow) continue;
+    if (each.cpu.sizes() != each.tensor.sizes())
+      each.tensor.resize_(each.cpu.sizes());
     write(each.tensor, use);
     as_cpu(each.tensor).copy_(each.cpu);
   }

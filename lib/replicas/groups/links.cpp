@@ -35,14 +35,20 @@ Tensors pieces_of(const Tensors& tensors, const Share& share) {
   return pieces;
 }
 
-/// These elements in one line where they lie on a GPU, for which each tensor
-/// of a message costs a copy.
+/// These elements in one line where they lie on a GPU, for which each tensor of
+/// a message costs a copy. They are copies there: the message may leave while
+/// the next update writes the weights.
 Tensors in_one_line(Tensors pieces) {
-  if (pieces.size() < 2 || pieces.front().is_cpu()) return pieces;
-  for (const at::Tensor& piece : pieces)
-    if (piece.scalar_type() != pieces.front().scalar_type()) return pieces;
-  for (at::Tensor& piece : pieces) piece = line_of(piece);
-  return {at::cat(pieces)};
+  if (pieces.empty() || pieces.front().is_cpu()) return pieces;
+  const auto type = pieces.front().scalar_type();
+  if (std::all_of(pieces.begin(), pieces.end(), [&](const at::Tensor& piece) {
+        return piece.scalar_type() == type;
+      })) {
+    for (at::Tensor& piece : pieces) piece = line_of(piece);
+    return {at::cat(pieces)};
+  }
+  for (at::Tensor& piece : pieces) piece = piece.clone();
+  return pieces;
 }
 
 /// The inverse, of what came for these pieces.
