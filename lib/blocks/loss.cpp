@@ -64,8 +64,9 @@ RunLoss mean_squared_error(Fields&) {
   return everywhere(squared_distance);
 }
 
-/// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the
-/// goodness of V variants of each sample, labels: which one is right.
+/// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [*, V]: the
+/// goodness of V variants of each sample or token, labels [*]: which one is
+/// right.
 RunLoss goodness(Fields& options) {
   double threshold = 1;
   options.key(
@@ -75,13 +76,13 @@ RunLoss goodness(Fields& options) {
   return everywhere(
       [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
         const at::Tensor is_right =
-            at::one_hot(labels, outputs.size(1)).to(at::kBool);
+            at::one_hot(labels, outputs.size(-1)).to(at::kBool);
         const at::Tensor excess = outputs - threshold;
         const at::Tensor costs =
-            at::softplus(at::where(is_right, -excess, excess));  // [N, V]
-        const at::Tensor right = costs.masked_fill(~is_right, 0).sum(1);
-        const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(1);
-        const auto others = static_cast<double>(outputs.size(1) - 1);
+            at::softplus(at::where(is_right, -excess, excess));  // [*, V]
+        const at::Tensor right = costs.masked_fill(~is_right, 0).sum(-1);
+        const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(-1);
+        const auto others = static_cast<double>(outputs.size(-1) - 1);
         return (right + wrong / others).mean();
       });
 }

@@ -100,10 +100,24 @@ void Seat::tell_status(const Action& action) {
   log_.status(action, clock_.spent().waiting, ports_.below(), ports_.above());
 }
 
+namespace {
+
+/// Whether it computes layers: updates and exchanges are made in full
+/// precision, whoever makes them.
+bool computes_layers(Op op) {
+  return op != Op::update && op != Op::exchange && op != Op::settle &&
+         op != Op::save;
+}
+
+}  // namespace
+
 void Seat::perform(const Action& action) {
   std::optional<MemoryScope> memory;
   if (memory_) memory.emplace(*memory_);
-  const PrecisionScope precision(settings_.options.precision, device().type());
+  const PrecisionScope precision(computes_layers(action.op)
+                                     ? settings_.options.precision
+                                     : Precision::fp32,
+                                 device().type());
   enter(action.phase, action.turn);
   served_as_ = 0;
   SLUICE_CHECK(ledger_.may(action), "{} ({}) lacks {}", name(), to_text(action),
