@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -12,16 +13,16 @@ namespace sluice {
 
 MovingAverage::MovingAverage(double decay, const NamedTensors& weights)
     : decay_(decay) {
-  for (const auto& [name, tensor] : weights)
+  for (const auto& [name, tensor] : weights) {
     names_.push_back(name + ".average");
-  begin(weights);
+    values_.push_back(tensor.detach().clone());
+  }
 }
 
 void MovingAverage::begin(const NamedTensors& weights) {
-  if (was_restored_) return;
-  values_.clear();
-  for (const auto& [name, tensor] : weights)
-    values_.push_back(tensor.detach().clone());
+  if (std::exchange(has_begun_, true)) return;
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    values_[i] = weights.at(i).second.detach().clone();
 }
 
 void MovingAverage::follow(const NamedTensors& weights) {
@@ -39,11 +40,10 @@ NamedTensors MovingAverage::state() const {
 
 void MovingAverage::restore(const NamedTensors& state,
                             std::string_view source) {
-  was_restored_ =
-      std::any_of(state.begin(), state.end(), [&](const auto& named) {
-        return !names_.empty() && named.first == names_.front();
-      });
-  if (was_restored_) copy_by_name(state, this->state(), source);
+  has_begun_ = std::any_of(state.begin(), state.end(), [&](const auto& named) {
+    return !names_.empty() && named.first == names_.front();
+  });
+  if (has_begun_) copy_by_name(state, this->state(), source);
 }
 
 }  // namespace sluice

@@ -16,8 +16,8 @@ class MovingAverage {
   /// The names and number of the weights don't change.
   MovingAverage(double decay, const NamedTensors& weights);
 
-  /// To be called before the first update: the average begins with these
-  /// values, unless it was restored.
+  /// To be called before the first update of each phase: the average begins
+  /// with these values the first time, unless it was restored.
   void begin(const NamedTensors& weights);
   /// To be called after each update.
   void follow(const NamedTensors& weights);
@@ -32,7 +32,7 @@ class MovingAverage {
 
  private:
   double decay_;
-  bool was_restored_ = false;
+  bool has_begun_ = false;
   std::vector<std::string> names_;
   Tensors values_;
 };

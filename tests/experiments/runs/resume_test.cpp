@@ -208,6 +208,22 @@ INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
                            return std::string(info.param);
                          });
 
+/// The average of a run that nothing interrupted began anew with each phase.
+TEST_F(ResumeInFlight, BeforeAPhaseGoesOnWithTheAverageOfTheWeights) {
+  engine_ = "virtual";
+  const std::string more =
+      "optimizer.average=0.5 'timetable=[{turn = 8, boundary = {policy = "
+      "\"local_loss\"}}]' ";
+  const std::string whole = run_delaying("whole", more);
+  const std::string part = run_delaying("part", more + "turns=7 drain=false");
+  const Outcome resumed =
+      sluice("run --resume " + part + " turns=12 drain=true");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
+                       load_weights(checkpoint_of(part, 12))),
+            "");
+}
+
 /// A run that stops and goes on makes other choices than one that doesn't:
 /// while blocks save, gradients arrive. Its record says which.
 TEST_F(ResumeInFlight, RunningFreeHasTheBitsOfItsWholeRecord) {
