@@ -60,7 +60,7 @@ void encode_halves(std::span<const float> values, std::size_t row,
                    EncodedBytes& out);
 void decode_halves(EncodedReader& in, std::size_t row, std::span<float> values);
 
-/// Those zeros, and a bit for each of the other elements, 1 for those below
+/// As above the zeros; and a bit for each other element, 1 for those below
 /// 0; before them the mean of all magnitudes where `is_scaled`, which is then
 /// what the others are read as, with their signs; else 1.
 void encode_signs(std::span<const float> values, bool is_scaled,
