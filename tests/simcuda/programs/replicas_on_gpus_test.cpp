@@ -53,8 +53,9 @@ struct Case {
 };
 
 /// The first weights are larger than what leaves in the order of what is
-/// computed (kSmallCopy), and BatchNorm counts in integers: what was sent was
-/// overwritten by the next update.
+/// computed (kSmallCopy), and BatchNorm counts in integers. None of these cases
+/// fails where weights are sent themselves instead of copies of them: shipped
+/// configs do, which `scripts/gpu-figures --simulated --only replicas:` runs.
 class ReplicasOnGpus : public testing::TestWithParam<Case> {};
 
 TEST_P(ReplicasOnGpus, ExchangeTheBitsOfTheCpuBetweenProcesses) {
