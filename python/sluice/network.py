@@ -80,7 +80,7 @@ class Network:
         "local_loss, head = {name = 'predsim'}" or such a dict. A policy of
         one's own is a function of a site, a class say, that returns what has a
         method loss(features, labels) or gradient(features, labels, from_above):
-        docs/python.md.
+        docs/howto/python-networks.md.
     optimizer: "adam, lr = 1e-3" or such a dict; one for each block.
     engine: "virtual" (this thread), "threads" or "processes".
     run: the folder of a run that is written, by default none. `overwrite`
