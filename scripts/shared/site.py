@@ -22,10 +22,11 @@ IMAGES = {".svg", ".png"}
 LEFT_OUT = {"scripts/doxygen/main.md"}
 
 
-def tracked_files():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, text=True,
-                            capture_output=True).stdout
-    return listed.splitlines()
+def files_of_repository():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, text=True, capture_output=True).stdout
+    return [path for path in listed.splitlines() if (ROOT / path).exists()]
 
 
 def shown_as(text, language=""):
@@ -38,7 +39,7 @@ class Site:
 
     def __init__(self, folder):
         self.folder = folder
-        self.files = set(tracked_files())
+        self.files = set(files_of_repository())
         self.broken = []
 
     def write(self, path, text):
@@ -50,6 +51,15 @@ class Site:
         for path in sorted(self.files - LEFT_OUT):
             if path.endswith(".md"):
                 self.write(path, self.with_links(path))
+
+    def copy_assets(self):
+        for path in self.files:
+            if path.startswith("docs/assets/"):
+                self.copy(path)
+
+    def copy(self, path):
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, self.folder / path)
 
     def with_links(self, path):
         """The page, with links to sources led to a page that shows them."""
@@ -72,8 +82,7 @@ class Site:
         if path in self.files and path.endswith(".md"):
             return link.group()
         if path in self.files and pathlib.Path(path).suffix in IMAGES:
-            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path, self.folder / path)
+            self.copy(path)
             return link.group()
         if path not in self.files and not (ROOT / path).is_dir():
             self.broken.append(f"{page} links to {target}, which isn't there")
@@ -301,6 +310,7 @@ def main():
     shutil.rmtree(folder / "pages", ignore_errors=True)
     site = Site(folder / "pages")
     site.copy_pages()
+    site.copy_assets()
     if site.broken:
         sys.exit("\n".join(site.broken))
     tables, methods = table_pages(site, program)
@@ -314,6 +324,7 @@ def main():
     config["nav"] = filled(config["nav"], generated_pages)
     config["docs_dir"] = "pages"
     config["site_dir"] = os.path.relpath(ROOT / "build/site", folder)
+    config["hooks"] = [str(ROOT / "scripts/shared/site_hooks.py")]
     config["not_in_nav"] = "/source/\n"
     (folder / "mkdocs.yml").write_text(json.dumps(config, indent=1))
 
