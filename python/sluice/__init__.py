@@ -8,8 +8,12 @@
 
 docs/python.md has more.
 """
+from __future__ import annotations
+
 import os
 import pathlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from sluice import config as _configs
 from sluice.config import Space
@@ -21,23 +25,29 @@ from sluice.runs import Run, run
 from sluice.sweeps import Sweep, sweep
 from sluice.version import __version__
 
+if TYPE_CHECKING:
+    from torch import nn
+
 __all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
            "SluiceError", "Space", "Sweep", "__version__", "find_program",
            "load", "load_model", "plan", "run", "sweep"]
 
 
 class Plan(str):
-    """A text that notebooks show as it is."""
+    """A text that notebooks show as it is: what plan() returns."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self)
 
 
-def plan(config, *, turns=None, arguments=(), **overrides):
+def plan(config: _configs.Config, *, turns: int | None = None,
+         arguments: Iterable[object] = (), **overrides: Any) -> Plan:
     """The schedule of each block as a timeline, as `sluice plan` draws it.
 
-    turns: how many are drawn. arguments: further ones of the command line, such
-    as ["--calibrate"]. config and overrides are those of run().
+        print(sluice.plan("config.toml", blocks=4, turns=8))
+
+    turns: how many are drawn. arguments: more of the command line, such as
+    ["--calibrate"]. config and overrides are those of run().
     """
     with _configs.as_file(config) as file:
         return Plan(_call(
@@ -45,8 +55,13 @@ def plan(config, *, turns=None, arguments=(), **overrides):
             *([] if turns is None else ["--turns", turns]), *arguments))
 
 
-def load(folder):
-    """The Run, or the Sweep, in a folder. Raises SluiceError."""
+def load(folder: str | os.PathLike[str]) -> Run | Sweep:
+    """The Run, or the Sweep, in a folder.
+
+        run = sluice.load("runs/mine-1")
+
+    Raises SluiceError where there is none.
+    """
     folder = pathlib.Path(folder)
     if (folder / "sweep.json").exists():
         return Sweep(folder)
@@ -57,9 +72,13 @@ def load(folder):
     return Run(folder)
 
 
-def load_model(file):
+def load_model(file: str | os.PathLike[str]) -> nn.Module:
     """The model in a file that `sluice export` wrote, as an nn.Module in
-    evaluation mode, with its weights. Needs no program, unless it is a scripted
+    evaluation mode, with its weights.
+
+        logits = sluice.load_model("model.safetensors")(images)
+
+    Needs no program, unless it is a scripted
     network: the program looks at its file before torch loads it. Its logits are
     those of `sluice eval`, bit for bit with the same LibTorch on the same
     machine and number of threads."""

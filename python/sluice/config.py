@@ -7,16 +7,21 @@ import pathlib
 import re
 import tempfile
 import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sluice.errors import SluiceError
+
+# A config: the path of a TOML file, a dict, or a text of TOML.
+Config = str | os.PathLike[str] | dict[str, Any]
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+$")
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
            "\b": "\\b", "\f": "\\f"}
 
 
-def toml_string(text):
-    def escaped(c):
+def toml_string(text: str) -> str:
+    def escaped(c: str) -> str:
         if c in ESCAPES:
             return ESCAPES[c]
         return f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
@@ -24,11 +29,11 @@ def toml_string(text):
     return '"' + "".join(map(escaped, text)) + '"'
 
 
-def toml_key(key):
+def toml_key(key: str) -> str:
     return key if BARE_KEY.match(key) else toml_string(key)
 
 
-def toml_number(number):
+def toml_number(number: float) -> str:
     if math.isnan(number):
         return "nan"
     if math.isinf(number):
@@ -40,7 +45,7 @@ def toml_number(number):
     return mantissa + e + exponent
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A number or an array of numpy's or torch's, as Python's."""
     if hasattr(value, "tolist") and not isinstance(value, (int, float)):
         listed = value.tolist()
@@ -50,7 +55,7 @@ def plain(value):
     return value
 
 
-def toml_value(value):
+def toml_value(value: Any) -> str:
     """The value as TOML on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -74,15 +79,15 @@ def toml_value(value):
                       "numbers, texts, lists and dicts")
 
 
-def to_toml(config):
+def to_toml(config: Mapping[str, Any]) -> str:
     """A dict as TOML; keys with dots, "optimizer.lr", are those of tables."""
     return "".join(f"{toml_key(key)} = {toml_value(value)}\n"
                    for key, value in nested(config).items())
 
 
-def nested(config):
+def nested(config: Mapping[str, Any]) -> dict[str, Any]:
     """{"a.b": 1} as {"a": {"b": 1}}."""
-    result = {}
+    result: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, dict):
             value = nested(value)
@@ -99,13 +104,13 @@ def nested(config):
     return result
 
 
-def overrides(settings):
+def overrides(settings: Mapping[str, Any]) -> list[str]:
     """Keyword arguments as key=value; optimizer__lr means optimizer.lr."""
     return [f"{key.replace('__', '.')}={toml_value(value)}"
             for key, value in settings.items()]
 
 
-def axes(settings):
+def axes(settings: Mapping[str, Any]) -> list[str]:
     """As overrides(), where a list is an axis: key=a,b,c."""
     result = []
     for key, value in settings.items():
@@ -121,22 +126,28 @@ def axes(settings):
 
 
 class Space:
-    """What an axis draws its values from, as `sluice sweep` writes it:
-    Space("log_uniform(1e-4,1e-1)"), Space("0.1,0.2 if boundary.policy=backprop").
+    """Values of an axis of sweep(), in the words of `sluice sweep`.
+
+        sluice.sweep("config.toml", samples=20,
+                     optimizer__lr=sluice.Space("log_uniform(1e-4,1e-1)"))
+        sluice.Space("0.1,0.2 if boundary.policy=backprop")
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self.text = text
 
+    def __repr__(self) -> str:
+        return f"Space({self.text!r})"
 
-def is_toml(config):
+
+def is_toml(config: str | os.PathLike[str]) -> bool:
     """Whether a text is TOML and no path."""
     if isinstance(config, os.PathLike):
         return False
     return "\n" in config or ("=" in config and not os.path.exists(config))
 
 
-def as_dict(config):
+def as_dict(config: str | dict[str, Any]) -> dict[str, Any]:
     """A config that was given as a dict or as TOML, as a dict."""
     if isinstance(config, dict):
         return nested(config)
@@ -147,7 +158,7 @@ def as_dict(config):
 
 
 @contextlib.contextmanager
-def as_file(config):
+def as_file(config: Config) -> Iterator[str]:
     """The path of a file that says what `config`, a path, a dict or TOML, says.
     Files that it extends are looked for from the current folder."""
     if not isinstance(config, (str, os.PathLike, dict)):
@@ -156,7 +167,7 @@ def as_file(config):
     if not isinstance(config, dict) and not is_toml(config):
         yield os.fspath(config)
         return
-    said = as_dict(config)
+    said = as_dict(config if isinstance(config, dict) else str(config))
     if isinstance(said.get("extends"), list):
         said["extends"] = [os.path.abspath(file) for file in said["extends"]]
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
@@ -165,7 +176,7 @@ def as_file(config):
         yield str(path)
 
 
-def name_of(path, settings):
+def name_of(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> str:
     """The name of the experiment in that file, as far as it can be told."""
     if isinstance(settings.get("name"), str):
         return settings["name"]

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from sluice.errors import SluiceError, need
 from sluice.program import checkouts
@@ -15,7 +17,7 @@ BUILT = pathlib.Path("build/release/python")
 HOW = "build it with scripts/python-extension"
 
 
-def folders():
+def folders() -> Iterator[pathlib.Path]:
     """Where it may be: the variable's folder, or else this package, or else
     the build of a checkout around the current folder or this package."""
     if os.environ.get(VARIABLE):
@@ -25,7 +27,7 @@ def folders():
     yield from (folder / BUILT for folder in checkouts())
 
 
-def file_in(folder):
+def file_in(folder: pathlib.Path) -> pathlib.Path | None:
     """The extension for this Python in a folder, or None."""
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         file = folder / f"_native{suffix}"
@@ -34,14 +36,15 @@ def file_in(folder):
     return None
 
 
-def loaded(name, file):
+def loaded(name: str, file: pathlib.Path) -> Any:
     spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def check(folder, torch):
+def check(folder: pathlib.Path, torch: Any) -> None:
     """Another torch would fail somewhere in its symbols, or later."""
     build = loaded("sluice._native_build", folder / "_native_build.py")
     here = torch.__version__.partition("+")[0]
@@ -54,7 +57,7 @@ def check(folder, torch):
 
 
 @functools.cache
-def native():
+def native() -> Any:
     """The module sluice._native. Raises SluiceError."""
     torch = need("torch", "sluice.Network")
     for folder in folders():

@@ -1,10 +1,18 @@
 """Modules of factories, as the extension asks for them."""
+from __future__ import annotations
+
 import copy
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from sluice.errors import SluiceError
 
+if TYPE_CHECKING:
+    from torch import nn
 
-def made(factory):
+
+def made(factory: nn.Module | Callable[[], nn.Module]) -> nn.Module:
     """A new module of a factory, or a copy of a module."""
     from torch import nn
     module = (copy.deepcopy(factory) if isinstance(factory, nn.Module)
@@ -15,7 +23,7 @@ def made(factory):
     return module
 
 
-def drawing_by_key(module):
+def drawing_by_key(module: nn.Module) -> nn.Module:
     """The module; its dropouts draw as Sluice's do: by seed, layer and batch,
     so that numbers depend neither on the cut nor on the engine."""
     import torch
@@ -29,14 +37,20 @@ def drawing_by_key(module):
     return module
 
 
-def _drawing(operation, part):
-    def forward(inputs):
+def _drawing(operation: Callable[..., Any],
+             part: Any) -> Callable[[Any], Any]:
+    def forward(inputs: Any) -> Any:
         return operation(inputs, part.p, part.training)
 
     return forward
 
 
-def layer_functions(factories):
+def layer_functions(
+        factories: Iterable[nn.Module | Callable[[], nn.Module]]
+) -> list[Callable[[], nn.Module]]:
     """What the extension calls for a layer."""
-    return [lambda each=each: drawing_by_key(made(each))
-            for each in factories]
+    return [functools.partial(_layer, each) for each in factories]
+
+
+def _layer(factory: nn.Module | Callable[[], nn.Module]) -> nn.Module:
+    return drawing_by_key(made(factory))

@@ -1,5 +1,13 @@
 """Records as pandas frames."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 from sluice.errors import need
+
+if TYPE_CHECKING:
+    import pandas
 
 SPLITS = {"": "test", "validation_": "validation", "training_": "training"}
 # A frame without rows has these columns too.
@@ -7,7 +15,8 @@ COLUMNS = {"train": ["turn", "block", "batch", "loss", "accuracy", "time"],
            "evaluation": ["turn", "epoch", "loss", "accuracy", "time"]}
 
 
-def frame_of(records, kind=None):
+def frame_of(records: Iterable[dict[str, Any]],
+             kind: str | None = None) -> pandas.DataFrame:
     """A row per record, of one kind or of all; a column per field."""
     pandas = need("pandas", "a frame")
     if kind is None:
@@ -17,7 +26,8 @@ def frame_of(records, kind=None):
     return pandas.DataFrame(rows, columns=None if rows else COLUMNS.get(kind))
 
 
-def curves_of(turns, evaluations, measure="loss"):
+def curves_of(turns: pandas.DataFrame, evaluations: pandas.DataFrame,
+              measure: str = "loss") -> pandas.DataFrame:
     """Indexed by turn: a column for each block's `measure` in training, and one
     for each split that was evaluated. NaN where a turn has no such value."""
     pandas = need("pandas", "curves()")

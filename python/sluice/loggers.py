@@ -1,10 +1,13 @@
 """Trackers that are told of a run while it goes on, each by a process of its
 own: python -m sluice.track."""
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterable
+from typing import IO
 
 from sluice.errors import SluiceError, one_line
 
@@ -12,7 +15,7 @@ NAMES = ("wandb", "mlflow")
 ALWAYS = "tensorboard"  # its file is written without a process
 
 
-def names_of(logger):
+def names_of(logger: str | Iterable[str] | None) -> list[str]:
     """A name or several, checked, as a list of those that want a process."""
     names = [logger] if isinstance(logger, str) else list(logger or ())
     for name in names:
@@ -25,18 +28,19 @@ def names_of(logger):
 class Loggers:
     """The processes of a run that has begun."""
 
-    def __init__(self, names, folder):
+    def __init__(self, names: Iterable[str],
+                 folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
         self._processes = [(name, *self._start(name)) for name in names]
 
-    def _start(self, name):
+    def _start(self, name: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         said = tempfile.TemporaryFile()
         return subprocess.Popen(
             [sys.executable, "-m", "sluice.track", name, self._folder],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
             start_new_session=True), said
 
-    def finish(self):
+    def finish(self) -> None:
         """Waits until they have been told all of a run that is over. What went
         wrong there is a warning: the run itself is good."""
         for name, process, said in self._processes:

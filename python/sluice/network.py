@@ -1,9 +1,14 @@
-"""Networks of nn.Modules, cut into blocks, with a training loop of one's own."""
+"""Networks of nn.Modules, cut into blocks, with a training loop of your own."""
+from __future__ import annotations
+
 import atexit
 import collections
+import contextlib
 import operator
 import os
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from sluice import config as configs
 from sluice import network_worker
@@ -12,17 +17,35 @@ from sluice.extension import native
 from sluice.factories import layer_functions, made
 from sluice.policies import Policies, functions
 
-_open = weakref.WeakSet()
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Figures = dict[str, Any]  # of a block in a turn, or of an evaluation
+_open: weakref.WeakSet[Network] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_all():
+def _close_all() -> None:
     """Blocks in threads need Python to end."""
     for network in list(_open):
         network.close()
 
 
-def choice(said, name):
+@contextlib.contextmanager
+def drawn_by(seed: object) -> Iterator[None]:
+    """First weights follow from the seed, where one is given, and torch's
+    generator stays as it was; else they follow from torch's generator."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        yield  # none, or one that the program refuses
+        return
+    import torch
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def choice(said: object, name: str) -> str:
     """A policy or an optimizer as a text: its name, then its options."""
     if isinstance(said, str):
         return said
@@ -36,38 +59,57 @@ def choice(said, name):
 
 
 class Step:
-    """A turn that Network.step() began. Asking for a figure waits until the turn
-    is done. Figures are NaN where a block has none in this turn."""
+    """A turn that Network.step() began.
 
-    def __init__(self, turn, blocks):
+        step = net.step(images, labels)
+        print(step.turn, step.losses)
+
+    A figure waits until the turn is done. It is NaN where a block has none in
+    this turn.
+    """
+
+    def __init__(self, turn: Any, blocks: int) -> None:
         self._turn = turn
         self._blocks = blocks
 
     @property
-    def turn(self):
+    def turn(self) -> int:
+        """Number of the turn, from 0."""
         return self._turn.turn
 
-    def record(self, block=None):
+    def record(self, block: int | None = None) -> Figures:
         """All figures of a block (from 1; by default the last) as a dict."""
         return self._turn.record(self._blocks if block is None else block)
 
-    def loss(self, block=None):
+    def loss(self, block: int | None = None) -> float:
+        """Loss of a block (from 1; by default the last)."""
         return self.record(block).get("loss", float("nan"))
 
-    def accuracy(self, block=None):
+    def accuracy(self, block: int | None = None) -> float:
+        """Accuracy of a block (from 1; by default the last)."""
         return self.record(block).get("accuracy", float("nan"))
 
     @property
-    def losses(self):
-        """Those of all blocks, bottom first; None for a block without a loss of
+    def losses(self) -> list[float | None]:
+        """Losses of all blocks, bottom first; None for a block without a loss of
         its own, which learns from gradients alone, and in a turn in which it
         applied no batch."""
         return [self.record(block).get("loss")
                 for block in range(1, self._blocks + 1)]
 
+    def __repr__(self) -> str:
+        return f"<Step {self.turn} of {self._blocks} blocks>"
+
 
 class Network:
     """A network of nn.Modules, cut into blocks with a policy at each boundary.
+
+        net = sluice.Network(
+            [partial(nn.Linear, 784, 256), nn.ReLU, partial(nn.Linear, 256, 10)],
+            example=torch.zeros(1, 784), cuts=[2], boundaries="local_loss",
+            optimizer="adam, lr = 1e-3", engine="threads", seed=1)
+        for images, labels in loader:
+            losses = net.step(images, labels).losses
 
     layers: from the input up, a function without arguments for each, which
         returns a new nn.Module: a class, functools.partial(nn.Linear, 64, 10).
@@ -78,9 +120,9 @@ class Network:
     cuts: the layers, from 0, at which blocks begin, but for the first.
     boundaries: the policies of the boundaries, bottom first, or one for all,
         "local_loss, head = {name = 'predsim'}" or such a dict. A policy of
-        one's own is a function of a site, a class say, that returns what has a
+        your own is a function of a Site, such as a class; what it returns has a
         method loss(features, labels) or gradient(features, labels, from_above):
-        docs/python.md.
+        docs/howto/python-networks.md.
     optimizer: "adam, lr = 1e-3" or such a dict; one for each block.
     engine: "virtual" (this thread), "threads" or "processes".
     run: the folder of a run that is written, by default none. `overwrite`
@@ -89,21 +131,29 @@ class Network:
     on_turn: called with the figures of each block (a dict) for each turn, when
         it is done. on_evaluation: with those that evaluate() returns.
     settings: all other keys of a config, as TOML or a dict; further arguments
-        likewise: seed=1, schedule__name="cosine".
+        likewise: seed=1, schedule__name="cosine". A seed decides everything
+        that is drawn, the first weights of new modules too. Without one these
+        follow from torch's generator (torch.manual_seed).
 
     Raises SluiceError; what a module has raised is its __cause__. Worker
     processes end with the thread that has made the Network.
     """
 
-    def __init__(self, layers, example, *, cuts=(), boundaries=(), optimizer="",
-                 engine="virtual", run=None, overwrite=False, resume=False,
-                 on_turn=None, on_evaluation=None, settings="", **overrides):
+    def __init__(self, layers: Iterable[nn.Module | Callable[[], nn.Module]],
+                 example: torch.Tensor, *, cuts: Iterable[int] = (),
+                 boundaries: Any = (), optimizer: str | dict[str, Any] = "",
+                 engine: str = "virtual",
+                 run: str | os.PathLike[str] | None = None,
+                 overwrite: bool = False, resume: bool = False,
+                 on_turn: Callable[[Figures], object] | None = None,
+                 on_evaluation: Callable[[Figures], object] | None = None,
+                 settings: str | dict[str, Any] = "", **overrides: Any) -> None:
         network_worker.refuse_in_worker()
         self._factories = list(layers)
         self._on_turn = on_turn
         self._on_evaluation = on_evaluation
-        self._pending = collections.deque()
-        self._worker = None
+        self._pending: collections.deque[Step] = collections.deque()
+        self._worker: network_worker.Command | None = None
         if isinstance(boundaries, (str, dict)) or callable(boundaries):
             boundaries = [boundaries]
         policies = Policies()
@@ -112,7 +162,8 @@ class Network:
         if "engine" in settings:
             raise SluiceError("settings: the engine is an argument of Network, "
                               "engine=\"threads\"")
-        said = {
+        seed = overrides.get("seed", settings.get("seed"))
+        said: dict[str, Any] = {
             "layers": layer_functions(self._factories),
             "policies": functions(policies.rows), "example": example,
             "cuts": [operator.index(cut) for cut in cuts],
@@ -128,15 +179,16 @@ class Network:
                 self._factories, policies.rows, example)
             said["worker"] = self._worker.arguments
         try:
-            self._network = module.Network(said)
+            with drawn_by(configs.plain(seed)):
+                self._network = module.Network(said)
         except BaseException:
             if self._worker is not None:
                 self._worker.close()
             raise
-        self._blocks = self._network.blocks
+        self._blocks: int = self._network.blocks
         _open.add(self)
 
-    def step(self, inputs, labels):
+    def step(self, inputs: torch.Tensor, labels: torch.Tensor) -> Step:
         """One turn of every block: forwards this batch, applies the one that is
         due. Both are copied. Under "threads" and "processes" it returns while
         blocks still work. Returns the Step."""
@@ -147,25 +199,30 @@ class Network:
             self._tell(4 * self._blocks)
         return step
 
-    def _tell(self, ahead=0):
-        while len(self._pending) > ahead:
+    def _tell(self, ahead: int = 0) -> None:
+        while self._on_turn is not None and len(self._pending) > ahead:
             step = self._pending.popleft()
             for block in range(1, self._blocks + 1):
                 self._on_turn(step.record(block))
 
-    def drain(self):
+    def drain(self) -> None:
         """Applies the batches in flight; training can go on."""
         self._tell()
         self._network.drain()
 
-    def forward(self, inputs):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Logits of the whole network in evaluation mode."""
         return self._network.forward(inputs)
 
     __call__ = forward
 
-    def evaluate(self, inputs, labels):
-        """What has the attributes loss, accuracy and labels (how many)."""
+    def evaluate(self, inputs: torch.Tensor, labels: torch.Tensor) -> Any:
+        """Loss and accuracy of the whole network in evaluation mode.
+
+            print(net.evaluate(images, labels).accuracy)
+
+        The attributes are loss, accuracy and labels (how many).
+        """
         self._tell()
         evaluation = self._network.evaluate(inputs, labels)
         if self._on_evaluation is not None:
@@ -174,16 +231,20 @@ class Network:
                 "accuracy": evaluation.accuracy, "labels": evaluation.labels})
         return evaluation
 
-    def record(self, test, validation=None):
-        """Writes evaluations into the run: those for the results, and those
-        that choose the best checkpoint."""
+    def record(self, test: Any, validation: Any = None) -> None:
+        """Writes evaluations into the run: one for the results, and one that
+        chooses the best checkpoint.
+
+            net.record(net.evaluate(test_images, test_labels))
+        """
         self._network.record(test, validation)
 
-    def weights(self):
+    def weights(self) -> dict[str, torch.Tensor]:
         """Copies of all tensors, named as in checkpoints: "layers.0.weight"."""
         return self._network.weights()
 
-    def modules(self, into=None):
+    def modules(self, into: Sequence[nn.Module] | None = None
+                ) -> list[nn.Module]:
         """New modules of the factories with the present weights, in evaluation
         mode; or the modules `into`, one for each layer, with these weights."""
         import torch
@@ -203,46 +264,58 @@ class Network:
                 module.eval()
         return modules
 
-    def state_dict(self):
-        """That of nn.Sequential(*net.modules())."""
+    def state_dict(self) -> dict[str, Any]:
+        """The state_dict of nn.Sequential(*net.modules()).
+
+            torch.save(net.state_dict(), "mine.pt")
+        """
         from torch import nn
         return nn.Sequential(*self.modules()).state_dict()
 
-    def save(self, folder=""):
+    def save(self, folder: str | os.PathLike[str] = "") -> str:
         """Saves a checkpoint, batches in flight included; returns its folder,
         <folder>/turn-000120. Without `folder` it is the run's."""
         return self._network.save(os.fspath(folder))
 
-    def load(self, path):
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Goes on from such a checkpoint, or from turn 0 with the weights of a
         safetensors file."""
         self._tell()
         self._network.load(os.fspath(path))
 
-    def finish(self):
+    def finish(self) -> None:
         """Ends the blocks, and the run, which is complete then. forward(),
         evaluate() and weights() stay."""
         self._tell()
         self._network.finish()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the blocks, threads and processes."""
         self._network.close()
         if self._worker is not None:
             self._worker.close()
         _open.discard(self)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
-    def turns(self):
+    def turns(self) -> int:
         """How many steps were taken, those before a resumed checkpoint too."""
         return self._network.turns
 
     @property
-    def blocks(self):
+    def blocks(self) -> int:
+        """Number of blocks."""
         return self._blocks
+
+    def __repr__(self) -> str:
+        try:
+            state = f"after {self.turns} turns"
+        except SluiceError:
+            state = "closed"
+        return (f"<Network of {len(self._factories)} layers in {self._blocks} "
+                f"blocks, {state}>")

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import sys
 import tempfile
+from typing import Any
 
 from sluice.errors import SluiceError
 
@@ -17,9 +18,10 @@ class Command:
     """How workers are started: `arguments`, of a file that lives until
     close()."""
 
-    def __init__(self, factories, policies, example):
+    def __init__(self, factories: list[Any], policies: list[Any],
+                 example: Any) -> None:
         said = multiprocessing.spawn.get_preparation_data("sluice worker")
-        said.pop("authkey")  # which can't be pickled; nobody needs it
+        said.pop("authkey")  # which can't be pickled, and isn't needed
         try:
             layers = pickle.dumps((factories, policies, example))
         except Exception as error:  # pickle raises what it likes
@@ -37,11 +39,11 @@ class Command:
             "from sluice.network_worker import main; sys.exit(main())",
             str(file)]
 
-    def close(self):
+    def close(self) -> None:
         self._folder.cleanup()
 
 
-def refuse_in_worker():
+def refuse_in_worker() -> None:
     """The script of the main program is imported in workers too."""
     if _is_preparing:
         raise SluiceError(
@@ -49,7 +51,7 @@ def refuse_in_worker():
             "under `if __name__ == \"__main__\":`", status=2)
 
 
-def layers_of(file):
+def layers_of(file: str) -> tuple[list[Any], list[Any], Any]:
     """The factories, the policies and the example in that file; imports what
     they need."""
     global _is_preparing
@@ -70,7 +72,7 @@ def layers_of(file):
         _is_preparing = False
 
 
-def main():
+def main() -> int:
     """A worker, from its start to its end."""
     try:
         from sluice.extension import native

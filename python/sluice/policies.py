@@ -1,23 +1,42 @@
 """Policies of boundaries that are written in Python (Network.boundaries)."""
-import collections
 import copy
 import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from sluice.errors import SluiceError
 from sluice.factories import drawing_by_key
 
-Site = collections.namedtuple(
-    "Site", "block blocks layer features classes seed")
-Site.__doc__ = """The boundary that a policy is made for: above block `block` of
-`blocks` (from 1) and layer `layer` of the whole network (from 0). A sample's
-features there have the sizes `features`, [C], [C, H, W] or [T, C]."""
 
-# What the extension asks a policy for: its module, or None; one of its methods
-# `loss` and `gradient`, the other None; and how it takes gradients from above.
-Made = collections.namedtuple("Made", "module loss gradient from_above delay")
+class Site(NamedTuple):
+    """The boundary that a policy is made for.
+
+        class Classifier(nn.Module):
+            def __init__(self, site):
+                super().__init__()
+                self.linear = nn.Linear(*site.features, site.classes)
+    """
+
+    block: int  # the block below the boundary, from 1
+    blocks: int  # of the network
+    layer: int  # the layer below the boundary in the whole network, from 0
+    features: list[int]  # sizes of a sample there: [C], [C, H, W] or [T, C]
+    classes: int
+    seed: int
 
 
-def made(factory, site):
+class Made(NamedTuple):
+    """What the extension takes of a policy."""
+
+    module: Any  # the policy, where it is an nn.Module, or else None
+    loss: Callable[..., Any] | None
+    gradient: Callable[..., Any] | None
+    from_above: bool  # whether the block above sends gradients
+    delay: int  # turns by which these are late
+
+
+
+def made(factory: Callable[[Site], Any], site: dict[str, Any]) -> Made:
     """A policy of a factory for a site, a dict, as the extension takes it."""
     from torch import nn
     policy = (copy.deepcopy(factory) if isinstance(factory, nn.Module)
@@ -44,18 +63,19 @@ def made(factory, site):
 
 
 class Policies:
-    """Those of one Network, each with a name for its config."""
+    """Python policies of one Network, each with a name for its config."""
 
-    def __init__(self):
-        self.rows = []  # (name, what the config says, factory)
+    def __init__(self) -> None:
+        # (name, what the config says, factory)
+        self.rows: list[tuple[str, str, Callable[[Site], Any]]] = []
 
-    def choice(self, said):
+    def choice(self, said: Any) -> Any:
         """One of `boundaries`, with a name for a policy that is Python."""
         if isinstance(said, dict) and callable(said.get("policy")):
             return {**said, "policy": self._name(said["policy"])}
         return self._name(said) if callable(said) else said
 
-    def _name(self, factory):
+    def _name(self, factory: Callable[[Site], Any]) -> str:
         for name, _, known in self.rows:
             if known is factory:
                 return name
@@ -67,20 +87,22 @@ class Policies:
         return name
 
 
-def functions(rows):
+def functions(
+        rows: Iterable[tuple[str, str, Callable[[Site], Any]]]
+) -> list[tuple[str, str, Callable[..., Made]]]:
     """The rows as the extension takes them."""
     return [(name, text, functools.partial(made, factory))
             for name, text, factory in rows]
 
 
-def plain_name(factory):
+def plain_name(factory: Any) -> str:
     while isinstance(factory, functools.partial):
         factory = factory.func
     name = getattr(factory, "__name__", type(factory).__name__)
     return name if name.isidentifier() else "policy"
 
 
-def described(factory):
+def described(factory: Any) -> str:
     """What a run's config says of it, the same in each process."""
     if isinstance(factory, functools.partial):
         said = [*map(_shown, factory.args),
@@ -91,6 +113,6 @@ def described(factory):
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     plain = (bool, int, float, str, type(None))
     return repr(value) if isinstance(value, plain) else type(value).__name__

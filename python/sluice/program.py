@@ -4,6 +4,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
+from typing import NoReturn
 
 from sluice.errors import SluiceError, error_of
 
@@ -12,14 +14,16 @@ BUILT = pathlib.Path("build/release/sluice")
 OWN = pathlib.Path(__file__).resolve().parent / "bin/sluice"  # of a wheel
 
 
-def checkouts():
+def checkouts() -> Iterator[pathlib.Path]:
     """Folders that may be a checkout: above the current one and this file."""
     for start in (pathlib.Path.cwd(), pathlib.Path(__file__).resolve().parent):
         yield from (start, *start.parents)
 
 
-def find_program():
-    """The path of the program.
+def find_program() -> str:
+    """The path of the program `sluice`.
+
+        print(sluice.find_program())      # /home/me/sluice/build/release/sluice
 
     The variable SLUICE_PROGRAM, or else this package's own, or else PATH, or
     else the build of the checkout around the current folder or this package.
@@ -44,11 +48,11 @@ def find_program():
         "with scripts/build, or name it in that variable")
 
 
-def is_program(path):
+def is_program(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def call(*arguments, accept=(0,)):
+def call(*arguments: object, accept: Collection[int] = (0,)) -> str:
     """What a command prints. Raises SluiceError with its one line."""
     command = [find_program(), *map(str, arguments)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True,
@@ -58,7 +62,7 @@ def call(*arguments, accept=(0,)):
     return done.stdout
 
 
-def main():
+def main() -> NoReturn:
     """The command `sluice` of a wheel's environment becomes the program, whose
     trackers are of this Python; `sluice quickstart` is Python."""
     if sys.argv[1:2] == ["quickstart"]:

@@ -5,6 +5,8 @@ import os
 import pathlib
 import struct
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sluice.errors import SluiceError
 
@@ -13,7 +15,7 @@ NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
 
 
-def record_of(line, place):
+def record_of(line: bytes, place: str) -> dict[str, Any]:
     """A line as a dict; NaN and infinities, written as texts, are numbers."""
     try:
         record = json.loads(line)
@@ -31,15 +33,15 @@ class Reader:
     was not seen before.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(folder) / "metrics.jsonl"
-        self._file = None
+        self._file: int | None = None  # its number on the disk
         self._at = 0
         self._line = 0
-        self._seen = set()
+        self._seen: set[int] = set()
         self._is_again = False
 
-    def read(self):
+    def read(self) -> list[dict[str, Any]]:
         """A list of dicts; empty where there is no file yet."""
         try:
             file = open(self.path, "rb")
@@ -55,14 +57,14 @@ class Reader:
         return [record for line in whole.split(b"\n")
                 if (record := self._take(line)) is not None]
 
-    def _find_place(self, status):
+    def _find_place(self, status: os.stat_result) -> None:
         if self._file is not None and (self._file != status.st_ino
                                        or status.st_size < self._at):
             self._at = self._line = 0
             self._is_again = True
         self._file = status.st_ino
 
-    def _take(self, line):
+    def _take(self, line: bytes) -> dict[str, Any] | None:
         self._line += 1
         mark = hash(line)
         if self._is_again and mark in self._seen:
@@ -73,7 +75,7 @@ class Reader:
         return record_of(line, f"{self.path}:{self._line}")
 
 
-def is_held(folder):
+def is_held(folder: str | os.PathLike[str]) -> bool:
     """Whether a process works in the folder of a run."""
     try:
         with open(pathlib.Path(folder) / "lock", "rb") as file:
@@ -84,7 +86,8 @@ def is_held(folder):
     return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
 
 
-def follow(folder, is_over, period=PERIOD):
+def follow(folder: str | os.PathLike[str], is_over: Callable[[], bool],
+           period: float = PERIOD) -> Iterator[dict[str, Any]]:
     """Yields the records of a run as they come, until is_over() and all that
     was written by then has been read."""
     reader = Reader(folder)

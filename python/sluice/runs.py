@@ -1,4 +1,6 @@
 """Runs: started, followed, and read again."""
+from __future__ import annotations
+
 import atexit
 import html
 import json
@@ -12,6 +14,8 @@ import threading
 import time
 import tomllib
 import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from sluice import config as configs
 from sluice import frames, records
@@ -20,16 +24,23 @@ from sluice.loggers import Loggers, names_of
 from sluice.program import call, find_program
 from sluice.safetensors import File
 
+if TYPE_CHECKING:
+    import pandas
+    from torch import nn
+
+Record = dict[str, Any]  # a line of metrics.jsonl
+Callback = Callable[[Record], object]
+
 # Also a sweep with runs still to be done.
 INTERRUPTED = (130, 4, -signal.SIGINT, -signal.SIGTERM)
 PATIENCE = 1.1  # s, after which a second signal ends a run at once
 
-_running = set()
+_running: set[Process] = set()
 
 
 @atexit.register
-def _end_all():
-    """Runs that nobody waited for end with a checkpoint, as at Ctrl-C."""
+def _end_all() -> None:
+    """Runs that still go on when Python ends save a checkpoint and end."""
     for process in list(_running):
         process.end()
 
@@ -37,7 +48,7 @@ def _end_all():
 class Process:
     """A command of the program that goes on beside this one."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: list[Any]) -> None:
         self._out = tempfile.TemporaryFile()
         self._err = tempfile.TemporaryFile()
         self._name = f"sluice {arguments[0]}"
@@ -50,46 +61,46 @@ class Process:
         _running.add(self)
 
     @property
-    def status(self):
+    def status(self) -> int | None:
         """None while it runs."""
         status = self._process.poll()
         if status is not None:
             _running.discard(self)
         return status
 
-    def signal(self, again=False):
+    def signal(self, again: bool = False) -> None:
         """Asks it to end, once: a second signal a second later ends it without
         a checkpoint."""
         if self.status is None and (again or not self.was_cancelled):
             self.was_cancelled = True
             self._process.send_signal(signal.SIGINT)
 
-    def end(self):
+    def end(self) -> None:
         self.signal()
         self.wait()
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> int | None:
         self._process.wait(timeout)
         return self.status
 
     @staticmethod
-    def _text(file):
+    def _text(file: IO[bytes]) -> str:
         return os.pread(file.fileno(), os.fstat(file.fileno()).st_size,
                         0).decode(errors="replace")
 
     @property
-    def output(self):
+    def output(self) -> str:
         return self._text(self._out)
 
     @property
-    def notes(self):
+    def notes(self) -> str:
         return self._text(self._err)
 
-    def check(self):
-        """Raises the error that it ended with, if it did; that it was cancelled
-        is none."""
+    def check(self) -> None:
+        """Raises the error that the command ended with, if there is one. To be
+        cancelled is no error."""
         status = self.status
-        if status in (None, 0):
+        if status is None or status == 0:
             return
         if self.was_cancelled and status in INTERRUPTED:
             return
@@ -99,46 +110,53 @@ class Process:
 class Run:
     """A run's folder, and the run itself while it goes on.
 
-    What is read of it (metrics, config, weights) is read anew each time.
+    run() and load() return it. Each property reads the folder anew.
+
+        run = sluice.load("runs/mine-1")
+        run.state                     # "done"
+        run.result["accuracy"]        # 0.98
+        run.curves("loss").plot()
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
-        self._process = None  # where it was started here
+        self._process: Process | None = None  # where it was started here
         self._loggers = Loggers((), self.folder)
 
     # What it is.
 
     @property
-    def name(self):
+    def name(self) -> str:
+        """The folder's name: "mine-1"."""
         return self.folder.name
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The resolved config, with all defaults, as a dict."""
         return tomllib.loads(self._text("config.toml"))
 
     @property
-    def about(self):
+    def about(self) -> dict[str, Any]:
         """run.json: command, versions, host, commit, ... as a dict."""
         return json.loads(self._text("run.json"))
 
     @property
-    def is_over(self):
+    def is_over(self) -> bool:
+        """Whether no process works on the run any more."""
         if self._process is not None:
             return self._process.status is not None
         return (self.folder / "done").exists() or not records.is_held(
             self.folder)
 
     @property
-    def state(self):
+    def state(self) -> str:
         """"running", "done", "stopped" (with a checkpoint), "failed",
         "diverged", or "killed"."""
         return self.last_state if self.is_over else "running"
 
     @property
-    def last_state(self):
-        """The same of a run that is known to be over."""
+    def last_state(self) -> str:
+        """State of a run that is known to be over."""
         if (self.folder / "done").exists():
             return "done"
         try:
@@ -148,11 +166,11 @@ class Run:
         return "killed" if said == "running" else said
 
     @property
-    def output(self):
-        """What the program has printed; of a run that was started here."""
+    def output(self) -> str:
+        """What the program has printed, where the run was started here."""
         return self._process.output if self._process else ""
 
-    def _text(self, file):
+    def _text(self, file: str) -> str:
         try:
             return (self.folder / file).read_text(encoding="utf-8")
         except OSError as error:
@@ -161,52 +179,58 @@ class Run:
 
     # What it has measured.
 
-    def records(self):
+    def records(self) -> list[Record]:
         """All lines of metrics.jsonl, as dicts."""
         return records.Reader(self.folder).read()
 
     @property
-    def metrics(self):
+    def metrics(self) -> pandas.DataFrame:
         """All records, a row each; `kind` says what a row is."""
         return frames.frame_of(self.records())
 
     @property
-    def evaluations(self):
+    def evaluations(self) -> pandas.DataFrame:
         """A row per evaluation: turn, epoch, loss, accuracy, ... of the test
         split; those of other splits have a prefix."""
         return frames.frame_of(self.records(), "evaluation")
 
     @property
-    def turns(self):
+    def turns(self) -> pandas.DataFrame:
         """A row per update of a block that was logged."""
         return frames.frame_of(self.records(), "train")
 
-    def curves(self, measure="loss"):
-        """Indexed by turn: columns "block 1", ... of training, and "test",
-        "validation", "training" of evaluations."""
+    def curves(self, measure: str = "loss") -> pandas.DataFrame:
+        """A frame indexed by turn, with columns "block 1", ... of training, and
+        "test", "validation", "training" of evaluations.
+
+            run.curves("accuracy")["test"].plot()
+        """
         return frames.curves_of(self.turns, self.evaluations, measure)
 
     @property
-    def result(self):
+    def result(self) -> Record:
         """The last evaluation, as a dict; empty when there was none."""
         found = [r for r in self.records() if r.get("kind") == "evaluation"]
         return found[-1] if found else {}
 
     # How it goes on.
 
-    def follow(self):
-        """Yields its records as they come, from the first one, until it is over.
-        Raises SluiceError at the end of a run that was started here and
-        failed."""
+    def follow(self) -> Iterator[Record]:
+        """Yields records as they come, from the first one, until the run is over.
+        Raises SluiceError at the end of a run that was started here and failed.
+
+            for record in sluice.run("config.toml", wait=False).follow():
+                print(record["kind"])
+        """
         yield from records.follow(self.folder, lambda: self.is_over)
         self.check()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Record]:
         return self.follow()
 
-    def wait(self, timeout=None):
-        """Waits until it is over, and returns it. Raises SluiceError when it
-        failed, TimeoutError after `timeout` seconds."""
+    def wait(self, timeout: float | None = None) -> Self:
+        """Waits until the run is over, and returns the run. Raises SluiceError
+        when it failed, TimeoutError after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self.is_over:
             if end is not None and time.monotonic() > end:
@@ -215,15 +239,15 @@ class Run:
         self.check()
         return self
 
-    def check(self):
-        """Raises the error that ended it, if one did and it was started here."""
+    def check(self) -> None:
+        """Raises the error that ended the run, if one did and it was started here."""
         if self._process is None or self._process.status is None:
             return
         self._loggers.finish()
         self._process.check()
 
-    def cancel(self, now=False):
-        """Ends it as Ctrl-C does: after the turns that its blocks have been
+    def cancel(self, now: bool = False) -> Self:
+        """Ends the run as Ctrl-C does: after the turns that its blocks have been
         given, with a checkpoint, from which resume() goes on. now: at once,
         without one. Returns when it has ended."""
         if self._process is None:
@@ -237,14 +261,21 @@ class Run:
         self._loggers.finish()
         return self
 
-    def resume(self, *, logger=None, wait=True, on_turn=None, on_evaluation=None,
-               on_event=None, **overrides):
-        """Continues it from its last checkpoint; overrides as those of run()."""
+    def resume(self, *, logger: str | Iterable[str] | None = None,
+               wait: bool = True, on_turn: Callback | None = None,
+               on_evaluation: Callback | None = None,
+               on_event: Callback | None = None, **overrides: Any) -> Self:
+        """Continues the run from its last checkpoint; overrides as those of
+        run().
+
+            run.resume(epochs=20)
+        """
         return self._start(["run", "--resume", self.folder,
                             *configs.overrides(overrides)], names_of(logger),
                            Callbacks(on_turn, on_evaluation, on_event), wait)
 
-    def _start(self, arguments, loggers, callbacks, wait):
+    def _start(self, arguments: list[Any], loggers: list[str],
+               callbacks: Callbacks, wait: bool) -> Self:
         before = self._begun_time()
         self._process = Process(arguments)
         try:
@@ -256,13 +287,13 @@ class Run:
             self._process.end()
             raise
 
-    def _begun_time(self):
+    def _begun_time(self) -> int | None:
         try:  # of what it writes after it has read its config
             return (self.folder / "run.json").stat().st_mtime_ns
         except OSError:
             return None
 
-    def _wait_until_begun(self, before):
+    def _wait_until_begun(self, before: int | None) -> None:
         """What it was given, which may be a temporary file, has been read by
         then; and what is wrong with it is raised."""
         while not self.is_over:
@@ -271,7 +302,7 @@ class Run:
             time.sleep(records.PERIOD / 4)
         self.check()
 
-    def _go_on(self, callbacks, wait):
+    def _go_on(self, callbacks: Callbacks, wait: bool) -> Self:
         if wait:
             self._tell(callbacks)
         elif callbacks.are_any():
@@ -279,27 +310,29 @@ class Run:
                              daemon=True).start()
         return self
 
-    def _tell(self, callbacks):
+    def _tell(self, callbacks: Callbacks) -> None:
         if not callbacks.are_any():
             self.wait()
             return
         for record in self.follow():
-            if callbacks.tell(record) is False:
+            if callbacks.tell(record) is False and self._process is not None:
                 self._process.signal()
 
-    def _tell_aside(self, callbacks):
+    def _tell_aside(self, callbacks: Callbacks) -> None:
         try:
             self._tell(callbacks)
         except SluiceError:
             pass  # wait() raises it
         except Exception as error:  # a callback's
-            self._process.signal()
+            if self._process is not None:
+                self._process.signal()
             warnings.warn(f"{self.folder}: was ended by a callback: {error!r}",
                           stacklevel=2)
 
     # What it has learned.
 
-    def export(self, file=None, checkpoint=None):
+    def export(self, file: str | os.PathLike[str] | None = None,
+               checkpoint: str | int | None = None) -> pathlib.Path:
         """Writes the whole model as a safetensors file, and returns its path.
         checkpoint: "best", "last" or a turn; by default the best, or else the
         last."""
@@ -308,24 +341,31 @@ class Run:
              *([] if checkpoint is None else ["--checkpoint", checkpoint]))
         return pathlib.Path(file)
 
-    def _exported(self, checkpoint):
+    def _exported(self, checkpoint: str | int | None) -> File:
         with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
             return File(self.export(pathlib.Path(folder) / "model.safetensors",
                                     checkpoint))
 
-    def weights(self, checkpoint=None):
-        """Name -> numpy array, named as in the uncut model."""
+    def weights(self, checkpoint: str | int | None = None) -> dict[str, Any]:
+        """A numpy array for each tensor, named as in the uncut model.
+
+            run.weights("last")["layers.0.linear.weight"].shape
+        """
         return self._exported(checkpoint).numpy()
 
-    def model(self, checkpoint=None):
-        """The model as an nn.Module in evaluation mode, with these weights:
-        see load_model()."""
+    def model(self, checkpoint: str | int | None = None) -> nn.Module:
+        """The model as an nn.Module in evaluation mode, with the weights of that
+        checkpoint: see load_model().
+
+            logits = run.model()(images)
+        """
         from sluice.models import model_of
 
         return model_of(self._exported(checkpoint))
 
-    def evaluate(self, split="test", samples=256):
-        """What `sluice eval` makes of its best checkpoint, or else its last:
+    def evaluate(self, split: str = "test",
+                 samples: int = 256) -> dict[str, Any]:
+        """What `sluice eval` makes of the best checkpoint, or else the last:
         the line that it prints, and the tensors `inputs`, `labels` and `logits`
         of the split's first samples, as torch's."""
         flags = {"test": [], "validation": ["--validation"],
@@ -339,9 +379,13 @@ class Run:
                         "--samples", samples)
             return {"text": text.strip(), **File(file).torch()}
 
-    def sample(self, prompt="\n", tokens=200, *, temperature=1.0, seed=0,
-               text=None, checkpoint=None):
+    def sample(self, prompt: str = "\n", tokens: int = 200, *,
+               temperature: float = 1.0, seed: int = 0,
+               text: str | os.PathLike[str] | None = None,
+               checkpoint: str | int | None = None) -> str:
         """Text from a language model: the prompt, and so many bytes more.
+
+            print(run.sample("ROMEO:", 500, temperature=0.8))
 
         temperature: 0 takes the most probable byte each time. text: the file
         that it was trained on, where it isn't found.
@@ -355,27 +399,27 @@ class Run:
 
     # How it looks.
 
-    def _facts(self):
+    def _facts(self) -> dict[str, str]:
         facts = {"run": str(self.folder), "state": self.state}
         try:
             result = self.result
         except SluiceError as error:
             return facts | {"metrics": str(error)}
         if result:
-            facts |= {"turns": result["turn"],
+            facts |= {"turns": str(result["turn"]),
                       "test loss": f"{result['loss']:.4f}"}
         if "accuracy" in result:  # not where targets are numbers
             facts["test accuracy"] = f"{100 * result['accuracy']:.2f} %"
         return facts
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         facts = self._facts()
         folder = facts.pop("run")
         return f"<Run {folder}: " + ", ".join(
             text if key == "state" else f"{key} {text}"
             for key, text in facts.items()) + ">"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(key)}</th>"
             f"<td style='text-align:left'>{html.escape(str(text))}</td></tr>"
@@ -387,22 +431,25 @@ class Callbacks:
     """What is called with a record: on_turn with those of kind "train",
     on_evaluation with evaluations, on_event with all."""
 
-    def __init__(self, on_turn, on_evaluation, on_event):
-        self._of_kind = {"train": on_turn, "evaluation": on_evaluation}
+    def __init__(self, on_turn: Callback | None,
+                 on_evaluation: Callback | None,
+                 on_event: Callback | None) -> None:
+        self._of_kind: dict[Any, Callback | None] = {
+            "train": on_turn, "evaluation": on_evaluation}
         self._of_all = on_event
 
-    def are_any(self):
+    def are_any(self) -> bool:
         return self._of_all is not None or any(
             f is not None for f in self._of_kind.values())
 
-    def tell(self, record):
+    def tell(self, record: Record) -> bool:
         """False when a callback wants the run to end."""
         wanted = [self._of_kind.get(record.get("kind")), self._of_all]
         answers = [callback(record) for callback in wanted if callback]
         return not any(answer is False for answer in answers)
 
 
-def new_folder(name):
+def new_folder(name: str) -> pathlib.Path:
     """Makes runs/NAME-N with the first free number, as the program does."""
     number = 1
     while True:
@@ -415,9 +462,15 @@ def new_folder(name):
             number += 1
 
 
-def run(config, *, folder=None, overwrite=False, wait=True, logger=None,
-        on_turn=None, on_evaluation=None, on_event=None, **overrides):
+def run(config: configs.Config, *,
+        folder: str | os.PathLike[str] | None = None, overwrite: bool = False,
+        wait: bool = True, logger: str | Iterable[str] | None = None,
+        on_turn: Callback | None = None, on_evaluation: Callback | None = None,
+        on_event: Callback | None = None, **overrides: Any) -> Run:
     """Trains a network as a config describes it.
+
+        run = sluice.run({"model": {"name": "mlp"}, "epochs": 1}, blocks=3)
+        print(run)
 
     config: the path of a TOML file, a dict, or a text of TOML.
     folder: the run's; by default runs/NAME-1, runs/NAME-2, ...
@@ -439,7 +492,7 @@ def run(config, *, folder=None, overwrite=False, wait=True, logger=None,
     loggers = names_of(logger)
     with configs.as_file(config) as file:
         own = folder is None
-        if own:
+        if folder is None:
             folder = new_folder(configs.name_of(file, settings_of(overrides)))
         arguments = ["run", file, *configs.overrides(overrides), "--dir", folder]
         if overwrite:
@@ -451,11 +504,11 @@ def run(config, *, folder=None, overwrite=False, wait=True, logger=None,
                 _remove_empty(folder)
 
 
-def settings_of(overrides):
+def settings_of(overrides: dict[str, Any]) -> dict[str, Any]:
     return {key.replace("__", "."): value for key, value in overrides.items()}
 
 
-def _remove_empty(folder):
+def _remove_empty(folder: str | os.PathLike[str]) -> None:
     try:
         os.rmdir(folder)
     except OSError:

@@ -2,6 +2,8 @@
 header, the bytes of the tensors."""
 import json
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sluice.errors import SluiceError, need
 
@@ -16,7 +18,7 @@ MOST_HEADER = 100 << 20
 class File:
     """A file's tensors by name, and what it says about itself (`notes`)."""
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         try:
             with open(self.path, "rb") as file:
@@ -26,7 +28,7 @@ class File:
         self._header, self._bytes = self._parts(content)
         self.notes = self._header.pop("__metadata__", {})
 
-    def _parts(self, content):
+    def _parts(self, content: bytes) -> tuple[dict[str, Any], memoryview]:
         size = int.from_bytes(content[:8], "little")
         if len(content) < 8 or size > min(MOST_HEADER, len(content) - 8):
             raise SluiceError(f"{self.path}: is no safetensors file")
@@ -37,17 +39,17 @@ class File:
                               ) from None
         return header, memoryview(content)[8 + size:]
 
-    def names(self):
+    def names(self) -> list[str]:
         return list(self._header)
 
-    def numpy(self):
+    def numpy(self) -> dict[str, Any]:
         """Name -> array of its own."""
         np = need("numpy", "weights()")
         return {name: np.frombuffer(part, self._type(name, entry, NUMPY))
                 .reshape(entry["shape"]).copy()
                 for name, entry, part in self._tensors()}
 
-    def torch(self):
+    def torch(self) -> dict[str, Any]:
         """Name -> tensor of its own."""
         torch = need("torch", "model()")
         found = {}
@@ -58,7 +60,7 @@ class File:
             found[name] = flat.reshape(entry["shape"])
         return found
 
-    def _tensors(self):
+    def _tensors(self) -> Iterator[tuple[str, dict[str, Any], memoryview]]:
         for name, entry in self._header.items():
             begin, end = entry["data_offsets"]
             if not 0 <= begin <= end <= len(self._bytes):
@@ -66,7 +68,8 @@ class File:
                                   "file: it is damaged or cut off")
             yield name, entry, self._bytes[begin:end]
 
-    def _type(self, name, entry, types):
+    def _type(self, name: str, entry: dict[str, Any],
+              types: Mapping[str, str]) -> str:
         if entry["dtype"] not in types:
             raise SluiceError(f"{self.path}: {name} is of type "
                               f"{entry['dtype']}, which can't be read here")

@@ -2,20 +2,21 @@
 import gzip
 import os
 import pathlib
+from typing import Any
 
 from sluice.errors import SluiceError, need
 
 TINY_SHAKESPEARE = "tinyshakespeare/input.txt"
 
 
-def check_bytes(data):
+def check_bytes(data: dict[str, Any]) -> None:
     """Refuses sub-words, whose tokenizer only the program has."""
     if data.get("tokenizer", "bytes") != "bytes":
         raise SluiceError("the model's tokens are sub-words, which the program "
                           "knows: `sluice sample RUN --prompt TEXT`")
 
 
-def text_file(data):
+def text_file(data: dict[str, Any]) -> pathlib.Path:
     """The file of a run's texts. data: the table [data] of its config."""
     if data.get("name") == "tiny_shakespeare":
         name = TINY_SHAKESPEARE
@@ -33,14 +34,15 @@ def text_file(data):
                       "the file itself: text=...")
 
 
-def tokens_of(path):
+def tokens_of(path: str | os.PathLike[str]) -> list[int]:
     """Token -> byte: the bytes that occur in the file, in order."""
     opened = gzip.open if os.fspath(path).endswith(".gz") else open
     with opened(path, "rb") as file:
         return sorted(set(file.read()))
 
 
-def sample(model, vocabulary, prompt, tokens, temperature, seed):
+def sample(model: Any, vocabulary: list[int], prompt: str, tokens: int,
+           temperature: float, seed: int) -> str:
     """The prompt and so many bytes more, as a text."""
     torch = need("torch", "sample()")
     number = {byte: token for token, byte in enumerate(vocabulary)}

@@ -1,5 +1,5 @@
 """Folders of images, read by the rules of torchvision's ImageFolder and by
-Sluice: docs/data.md has the differences, and why.
+Sluice: docs/howto/image-folders.md has the differences, and why.
 
 torchvision itself isn't imported: it wants the torch that it was built with.
 The rules are those of its documented source (torchvision/datasets/folder.py):

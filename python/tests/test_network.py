@@ -382,6 +382,40 @@ def test_an_evaluation_says_what_it_is():
         f"<Evaluation: loss {evaluation.loss:.4f}, accuracy 50.00 %, 4 labels>")
 
 
+def first_weights(**more):
+    with sluice.Network(mlp(), torch.zeros(1, 16), cuts=[2, 4], threads=1,
+                        boundaries="local_loss", optimizer="sgd, lr = 0.1",
+                        **more) as net:
+        return net.weights()
+
+
+def test_a_seed_decides_the_first_weights_of_new_modules():
+    before = torch.get_rng_state()
+    weights = first_weights(seed=4)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(1)
+    assert same(first_weights(seed=4), weights)
+    assert same(first_weights(settings="seed = 4"), weights)
+    assert same(first_weights(seed=4, engine="processes"), weights)
+    assert not same(first_weights(seed=5), weights)
+
+
+def test_without_a_seed_first_weights_follow_from_torch():
+    torch.manual_seed(1)
+    weights = first_weights()
+    assert not same(first_weights(), weights)
+    torch.manual_seed(1)
+    assert same(first_weights(), weights)
+
+
+def test_a_network_and_a_step_say_what_they_are():
+    with network() as net:
+        x, y = batches(1)
+        assert repr(net.step(x[0], y[0])) == "<Step 0 of 3 blocks>"
+        assert repr(net) == "<Network of 5 layers in 3 blocks, after 1 turns>"
+    assert repr(net) == "<Network of 5 layers in 3 blocks, closed>"
+
+
 def test_resnet18_trains_in_two_python_workers(monkeypatch):
     """As its authors write it; the model, with the weights from the workers, has
     the logits of the network in the memory format of Sluice."""

@@ -1,4 +1,5 @@
-# Finds or installs LibTorch. Sourced after progress.sh.
+# Finds or installs LibTorch. Sourced after progress.sh, and after packages.sh
+# where Python packages are installed.
 #
 # The choice is the folder that holds include/ and lib/. It is kept in
 # build/libtorch, which CMakeLists.txt reads too; delete that file to choose
@@ -72,6 +73,12 @@ install_mpi() {
   make_venv "$TORCH_VENV" && pip_install "$TORCH_VENV" "mpich==$MPI_PINNED"
 }
 
+# install_torch_imports VENV: makes `import torch` work there.
+install_torch_imports() {
+  "$1/bin/python" -c 'import typing_extensions, sympy, networkx, jinja2,\
+    filelock, fsspec' 2>/dev/null || pip_install "$1" "${TORCH_IMPORTS[@]}"
+}
+
 # What the tests of the Python package need beside torch.
 python_test_packages_are_there() {
   local said="$TORCH_VENV/python-test-packages"
@@ -102,14 +109,15 @@ site_packages() { printf '%s\n' "$1"/lib/python3*/site-packages; }
 # only its configured sources is served too; these may have the same build.
 install_cpu_wheel() {
   pip_install "$1" --no-deps --retries 0 --timeout 5 \
-    --extra-index-url "$TORCH_CPU_INDEX" "torch==$2+cpu" && return
+    --extra-index-url "$TORCH_CPU_INDEX" "torch==$2+cpu" &&
+    install_torch_imports "$1" && return
   printf '%s\n' "No CPU build to be had; taking what the configured sources" \
     "have as torch $2 (with gigabytes of CUDA libraries if it is that build)."
   install_cuda_wheel "$1" "$2"
 }
 
 install_cuda_wheel() {
-  pip_install "$1" --no-deps "torch==$2" &&
+  pip_install "$1" --no-deps "torch==$2" && install_torch_imports "$1" &&
     install_cuda_libraries "$1" "$(site_packages "$1")"
 }
 

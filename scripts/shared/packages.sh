@@ -28,17 +28,21 @@ readonly CHECK_PACKAGES=(
 # Tests start and read these where they are.
 readonly TEST_PACKAGES=(
   openmpi-bin slurm-wlm iproute2 tango-icon-theme zsh fish)
-# Of Python, for the tests of python/; libtorch.sh puts them into .venv. Pillow
+# Packages that `import torch` and its optimizers need; the build does without
+# them, so torch is installed without them first.
+readonly TORCH_IMPORTS=(
+  typing-extensions==4.16.0 sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6
+  filelock==4.3.1 fsspec==2026.9.0)
+# Python packages for the tests of python/; libtorch.sh puts them into .venv. Pillow
 # as in .ci/run, which decodes images with it.
 readonly PYTHON_TEST_PACKAGES=(
   pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 safetensors==0.8.0
-  matplotlib==3.11.2 typing-extensions==4.16.0
+  matplotlib==3.11.2 mypy==2.4.1
   pillow==11.3.0 nanobind==3.1.0
-  # torch imports these for its optimizers; the build installs it without.
-  sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 filelock==4.3.1 fsspec==2026.9.0
+  "${TORCH_IMPORTS[@]}"
   # Covering arrays: scripts/pairs.
   covertable==3.2.0
-  # Trackers, which are told of a run offline and asked what they have.
+  # Trackers: the tests log runs to them offline, and read these again.
   wandb==0.31.0 mlflow-skinny==3.17.2)
 
 # What python/native is compiled with.

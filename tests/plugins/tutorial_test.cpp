@@ -1,5 +1,5 @@
-// The parts that docs/parts.md explains: they are what they say, and stand on
-// the page as they are compiled.
+// The parts that docs/parts.md and its two pages in docs/howto explain: they are
+// what they say, and stand on the pages as they are compiled.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -60,9 +60,12 @@ NamedTensors row_means(const NamedTensors& all) {
   return means;
 }
 
-/// The blocks of code in that language, without the fences.
-std::vector<std::string> code_of_page(const std::string& language) {
-  const std::string page = slurp(SLUICE_PARTS_PAGE);
+/// The blocks of code in that language on the three pages, without the fences.
+std::vector<std::string> code_of_pages(const std::string& language) {
+  std::string page;
+  for (const char* each : {"parts", "howto/parts-of-boundaries",
+                           "howto/parts-of-updates"})
+    page += slurp(fmt::format("{}/{}.md", SLUICE_PARTS_PAGES, each));
   const std::string begin = "```" + language + "\n";
   std::vector<std::string> blocks;
   for (std::size_t at = page.find(begin); at != std::string::npos;
@@ -73,15 +76,15 @@ std::vector<std::string> code_of_page(const std::string& language) {
   return blocks;
 }
 
-TEST_F(Tutorial, StandsOnThePageAsItIsCompiled) {
+TEST_F(Tutorial, StandsOnThePagesAsItIsCompiled) {
   const std::string source = slurp(SLUICE_TEST_TUTORIAL_SOURCE);
-  const std::vector<std::string> pieces = code_of_page("cpp");
+  const std::vector<std::string> pieces = code_of_pages("cpp");
   ASSERT_GE(pieces.size(), 8U);
   for (const std::string& piece : pieces) EXPECT_THAT(source, HasSubstr(piece));
 }
 
 TEST_F(Tutorial, HasConfigsThatAreRead) {
-  const std::vector<std::string> pieces = code_of_page("toml");
+  const std::vector<std::string> pieces = code_of_pages("toml");
   ASSERT_GE(pieces.size(), 8U);
   for (const std::string& piece : pieces) {
     const Outcome read = sluice("config " + config_of(piece));

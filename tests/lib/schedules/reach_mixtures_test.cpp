@@ -95,7 +95,7 @@ Losses expected_of(const Mixture& mixture, int block) {
   return found;
 }
 
-/// The rules that docs/running.md states.
+/// The rules that docs/concepts/reach.md states.
 bool shall_be_refused(const Mixture& mixture) {
   const int blocks = static_cast<int>(std::ssize(mixture)) + 1;
   for (const Traits& each : mixture)
