@@ -88,7 +88,7 @@ std::int64_t processors_within(const ProcessorLimits& limits) {
 }
 
 std::int64_t usable_processors() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody writes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): environment is read-only
   const char* omp = std::getenv("OMP_NUM_THREADS");
   return processors_within(
       {.affinity = processors_by_affinity(),
