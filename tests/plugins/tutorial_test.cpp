@@ -1,5 +1,5 @@
-// The parts that docs/parts.md and its two pages in docs/howto explain: they are
-// what they say, and stand on the pages as they are compiled.
+// The parts that docs/parts.md and its two pages in docs/howto explain: they
+// are what they say, and stand on the pages as they are compiled.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -63,8 +63,8 @@ NamedTensors row_means(const NamedTensors& all) {
 /// The blocks of code in that language on the three pages, without the fences.
 std::vector<std::string> code_of_pages(const std::string& language) {
   std::string page;
-  for (const char* each : {"parts", "howto/parts-of-boundaries",
-                           "howto/parts-of-updates"})
+  for (const char* each :
+       {"parts", "howto/parts-of-boundaries", "howto/parts-of-updates"})
     page += slurp(fmt::format("{}/{}.md", SLUICE_PARTS_PAGES, each));
   const std::string begin = "```" + language + "\n";
   std::vector<std::string> blocks;
