@@ -20,7 +20,7 @@
 namespace sluice {
 
 enum class Engine : std::uint8_t { virtual_time, threads, processes };
-/// Its name in configs: "virtual".
+/// Name of the engine in configs: "virtual".
 std::string name_of(Engine engine);
 
 /// What a run saves; the end always is.

@@ -32,7 +32,7 @@ std::string markdown_of(const Study& study, const std::vector<Column>& columns);
 /// full and unscaled (accuracy from 0 to 1, seconds, bytes).
 std::string csv_of(const Study& study, const std::vector<Column>& columns);
 
-/// The same for each run.
+/// Table as CSV with a row for each run.
 std::string csv_of_runs(const Study& study, const std::vector<Column>& columns);
 
 }  // namespace sluice::report

@@ -38,7 +38,7 @@ class GpuLinks {
   /// there. Says where they won't though nobody forbids it. Throws LinkError.
   /// This object must not move from then on.
   void agree(const Joined& joined);
-  /// The same link, to be put where its waits aren't shown yet: what is copied
+  /// Link to be put where its waits aren't shown yet: what is copied
   /// to the host leaves it when the GPU has come so far, without its sender.
   Link departing(Link link) const;
   /// Link to that seat for tensors on GPUs, around `link`; used by the calling

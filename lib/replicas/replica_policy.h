@@ -144,12 +144,12 @@ struct ReplicaKind {
   /// To such a centre they bring weights of after an update, whatever
   /// `exchange` says.
   bool brings_updated = false;
-  /// Of such a centre: n of n-softsync, with which it makes a step of
-  /// members / n gradients; 0: of each.
+  /// n of n-softsync, with which such a centre makes a step of members / n
+  /// gradients; 0: of each.
   std::int64_t softsync = 0;
-  /// Of a centre where replicas wait for others: replicas on whose gradients a
-  /// step doesn't wait; or how many are averaged at least (0: all), and after
-  /// what grace, in seconds.
+  /// Whether replicas wait for others at the centre. `backup`: replicas on
+  /// whose gradients a step doesn't wait. Or how many are averaged at least (0:
+  /// all), and after what grace, in seconds.
   bool waits = false;
   std::int64_t backup = 0;
   std::int64_t quorum = 0;

@@ -36,8 +36,8 @@ class SharedWeights {
   /// the last one notes the weights. Call it in the same order everywhere, and
   /// go on when all have come.
   void arrive(int members);
-  /// Those that the last one noted; until the next one does, which waits for
-  /// the caller.
+  /// Weights that the last arrival noted. They stay until the next one notes
+  /// some, which waits for the caller.
   const Tensors& settled() const { return settled_; }
 
  private:

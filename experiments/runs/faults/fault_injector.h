@@ -30,8 +30,8 @@ class FaultInjector {
   void starts();
   /// For the worker's SeatRunner; this object must outlive it.
   Around around();
-  /// The same link to that block, with its delay; `room` messages may be on
-  /// their way longer.
+  /// Link to that block with its delay; `room` more messages may be on their
+  /// way.
   Link with_faults(Link link, int there, std::size_t room) const;
   /// What LinkOptions::damage wants, for the link to that block.
   void damage(int there, const Message& message, std::span<std::byte> frame);
