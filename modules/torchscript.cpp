@@ -51,9 +51,12 @@ struct ScriptOptions {
   bool is_trusted = false;
 
   void describe(Fields& fields) {
-    fields.key("file", file,
-               {.text = "the TorchScript file, of "
-                        "torch.jit.script(model).save(FILE)"});
+    fields.key(
+        "file", file,
+        {.text =
+             "the TorchScript file, of "
+             "torch.jit.script(model).save(FILE): beside the config, in the "
+             "current folder, or absolute"});
     fields.key("sha256", sha256,
                {.text = "hash of that file, which the resolved config has: a "
                         "run is continued with the same file only; \"\": any"});

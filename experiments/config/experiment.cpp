@@ -11,6 +11,7 @@
 #include "experiments/config/assist_rules.h"
 #include "experiments/config/block_layers.h"
 #include "experiments/config/files/interpolation.h"
+#include "experiments/config/files/named_paths.h"
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/lengths.h"
 #include "experiments/config/own_loop_rules.h"
@@ -163,7 +164,7 @@ BoundarySite site_of(const Experiment& experiment, int block) {
 
 Experiment read_experiment(const ConfigNode& written,
                            const std::string& data_root) {
-  const ConfigNode config = interpolated(written);
+  const ConfigNode config = with_named_paths(interpolated(written));
   Experiment experiment;
   Fields top(&config, "");
   refuse_own_loop(top);
@@ -196,7 +197,7 @@ Experiment read_experiment(const ConfigNode& written,
 }
 
 Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
-  const ConfigNode config = interpolated(written);
+  const ConfigNode config = with_named_paths(interpolated(written));
   Experiment experiment;
   Fields top(&config, "");
   refuse_loop(top, network);

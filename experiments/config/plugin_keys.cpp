@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 #include <variant>
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/named_paths.h"
 #include "experiments/plugins/library.h"
 #include "lib/base/error.h"
 
@@ -20,13 +20,6 @@ namespace fs = std::filesystem;
 /// links included: a link to the newest build goes on naming it.
 std::string absolute_in(const fs::path& folder, const std::string& path) {
   return fs::absolute(folder / path).lexically_normal().string();
-}
-
-/// Where relative paths that were written there begin.
-fs::path folder_of(const Origin& origin) {
-  std::error_code none;
-  if (!fs::is_regular_file(origin.file, none)) return {};
-  return fs::path(origin.file).parent_path();
 }
 
 /// One plug-in is written without brackets, too.

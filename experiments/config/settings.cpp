@@ -94,6 +94,11 @@ void Settings::describe(Fields& fields) {
              {.text = "between blocks on GPUs of a host, over transport = "
                       "\"shared_memory\" or \"auto\": tensors go from GPU to "
                       "GPU where CUDA can do so, not through the host"});
+  fields.key("mps", mps,
+             {.text = "with engine = \"processes\" on GPUs: start CUDA's "
+                      "Multi-Process Service for this run where none runs, so "
+                      "that processes compute on one GPU at the same time; it "
+                      "ends with the run"});
   fields.key("epochs", epochs,
              {.text = "length of the training: batches trained on, of all "
                       "replicas, over those of the split",

@@ -47,6 +47,7 @@ struct Settings : SeatOptions {
   ConfigNode device = {.value = std::string("cpu")};
   GpuArithmetic gpu = {};  ///< its keys lie beside the others
   bool cuda_ipc = true;    ///< where it can be had
+  bool mps = false;        ///< a daemon of the run's own
   double epochs = 5;
   std::int64_t turns = 0;  ///< above 0 it replaces `epochs`
   DataLimits limit = {};

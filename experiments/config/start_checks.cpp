@@ -80,6 +80,7 @@ std::span<const StartCheck> start_checks() {
       {"keys of checkpoints or stops that others switch off", told,
        nothing_to_keep},
       {"keys of worker processes where there are none", told, no_processes},
+      {"a service for GPUs that are not shared", told, nothing_to_share},
       {"a limit above the size of the split", told, limit_above_size},
       {"a batch of one sample where a layer normalises over it", refused,
        one_sample_to_normalise},

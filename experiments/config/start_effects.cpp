@@ -264,6 +264,18 @@ StartFaults no_processes(const Experiment& experiment) {
   return faults;
 }
 
+StartFaults nothing_to_share(const Experiment& experiment) {
+  if (!experiment.mps) return {};
+  if (experiment.engine != Engine::processes)
+    return {{"mps", fmt::format("lets processes share a GPU, and engine = '{}' "
+                                "has none: set engine = 'processes'",
+                                name_of(experiment.engine))}};
+  if (uses_gpus(experiment)) return {};
+  return {{"mps",
+           "lets processes share a GPU, and no block is on one: set device = "
+           "'cuda'"}};
+}
+
 StartFaults limit_above_size(const Experiment& experiment) {
   StartFaults faults;
   const auto look = [&](const char* key, std::int64_t limit, const Split& split,

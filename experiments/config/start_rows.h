@@ -26,6 +26,7 @@ StartFaults nothing_to_exchange(const Experiment& experiment);
 StartFaults nothing_to_clip(const Experiment& experiment);
 StartFaults nothing_to_keep(const Experiment& experiment);
 StartFaults no_processes(const Experiment& experiment);
+StartFaults nothing_to_share(const Experiment& experiment);
 StartFaults limit_above_size(const Experiment& experiment);
 
 // start_batches.cpp: layers and batches that don't go together.

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kSide = 32;
+constexpr std::int64_t kImageSide = 32;
 
 ImageSplit open_split(const std::string& root, const std::string& folder,
                       const std::vector<std::string>& names,
@@ -29,8 +29,8 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
 ImageFormat image_format(const CifarFormat& format, std::vector<double> mean,
                          std::vector<double> std) {
   return {.channels = 3,
-          .height = kSide,
-          .width = kSide,
+          .height = kImageSide,
+          .width = kImageSide,
           .classes = format.classes,
           .mean = std::move(mean),
           .std = std::move(std)};

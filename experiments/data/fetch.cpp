@@ -145,4 +145,12 @@ void fetch(const PublishedSet& set, const FetchOptions& options) {
   }
 }
 
+bool is_fetched(const PublishedSet& set, const std::string& root) {
+  const fs::path folder = fs::path(root) / set.folder;
+  if (!set.unpacked.empty()) return missing(set, folder).empty();
+  return std::all_of(
+      set.files.begin(), set.files.end(),
+      [&](const PublishedFile& file) { return is_there(folder / file.name); });
+}
+
 }  // namespace sluice

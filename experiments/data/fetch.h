@@ -24,4 +24,7 @@ struct FetchOptions {
 /// removed.
 void fetch(const PublishedSet& set, const FetchOptions& options);
 
+/// Whether all files of the data set are in the folder `root`.
+bool is_fetched(const PublishedSet& set, const std::string& root);
+
 }  // namespace sluice

@@ -25,8 +25,8 @@ namespace {
 /// A larger file is not read as a whole, which would take longer than many a
 /// run; so many pieces of it are, spread evenly.
 constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;
-constexpr std::uint64_t kPieces = 64;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::uint64_t kParts = 64;
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
 std::string name_of(const std::string& path) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
@@ -43,19 +43,19 @@ std::string longer_name_of(const std::string& path) {
 /// Checksum of a file that is read as it is.
 std::string checksum_as_it_is(const std::string& path) {
   const RawFile file(path);
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> piece(kPartBytes);
   std::uint32_t crc = 0;
   if (file.size() > kReadWhole) {
-    for (std::uint64_t i = 0; i < kPieces; ++i) {
-      file.read((file.size() - kPieceBytes) / (kPieces - 1) * i, piece);
+    for (std::uint64_t i = 0; i < kParts; ++i) {
+      file.read((file.size() - kPartBytes) / (kParts - 1) * i, piece);
       crc = crc32c(piece, crc);
     }
     return fmt::format("{} bytes, {} pieces of which have CRC-32C {:08x}",
-                       file.size(), kPieces, crc);
+                       file.size(), kParts, crc);
   }
   for (std::uint64_t at = 0; at < file.size(); at += piece.size()) {
     piece.resize(static_cast<std::size_t>(
-        std::min<std::uint64_t>(kPieceBytes, file.size() - at)));
+        std::min<std::uint64_t>(kPartBytes, file.size() - at)));
     file.read(at, piece);
     crc = crc32c(piece, crc);
   }

@@ -190,8 +190,8 @@ MakeDataSet configure_image_folder(Fields& fields) {
   double test = 0;
   ImageFilesOptions options;
   fields.key("folder", folder,
-             {.text = "the folder with train and test or val in it, below "
-                      "data.root or absolute"});
+             {.text = "the folder with train and test or val in it: beside the "
+                      "config, below data.root, or absolute"});
   fields.key("test", test,
              {.text = "share of the images of each class that is the test "
                       "split, where the classes are folders of `folder` "

@@ -162,7 +162,8 @@ struct PackedTensorsOptions {
   void describe(Fields& fields) {
     constexpr std::string_view kFiles =
         "a .safetensors file with the tensors inputs and targets, or two .npy "
-        "files, inputs and targets; below data.root or absolute";
+        "files, inputs and targets: beside the config, below data.root, or "
+        "absolute";
     fields.key("train", train, {.text = kFiles});
     fields.key("test", test, {.text = kFiles});
     fields.key("classes", classes,

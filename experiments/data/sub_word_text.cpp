@@ -200,7 +200,8 @@ std::string given_model(const std::string& root,
 
 void SubWordOptions::describe(Fields& fields) {
   fields.key("tokenizer_model", model,
-             {.text = "model file of sentencepiece, below data.root or "
+             {.text = "model file of sentencepiece: beside the config, below "
+                      "data.root, or "
                       "absolute; \"\": one is trained from the training part "
                       "of the text"});
   fields.key("tokenizer_sha256", sha256,

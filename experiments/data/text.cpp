@@ -216,7 +216,9 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
 MakeDataSet configure_text(Fields& fields) {
   std::string file;
   TextOptions options;
-  fields.key("file", file, {.text = "the text, below data.root or absolute"});
+  fields.key(
+      "file", file,
+      {.text = "the text: beside the config, below data.root, or absolute"});
   options.describe(fields);
   if (file.empty()) fields.reject("file", "names no file; give a text file");
   check_tokenizer(fields, options);

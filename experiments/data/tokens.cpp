@@ -40,7 +40,8 @@ struct TokensOptions {
 
   void describe(Fields& fields) {
     fields.key("folder", folder,
-               {.text = "folder of the token files, below data.root or "
+               {.text = "folder of the token files: beside the config, below "
+                        "data.root, or "
                         "absolute"});
     fields.key("train", train, {.text = "token file in it for training"});
     fields.key("validation", validation,

@@ -15,6 +15,7 @@ constexpr double kGain = 1.05;
 /// Rounds that lie further apart, over their median, disagree.
 constexpr double kSpread = 0.1;
 constexpr std::int64_t kFewRounds = 3;
+constexpr double kCaches = 1.25;
 /// Cores that others may take: of the machine's, and at most.
 constexpr double kOthersOfCores = 0.1;
 constexpr double kMostOthers = 0.5;
@@ -24,8 +25,16 @@ std::string seconds_text(double seconds) {
                      : fmt::format("{:.3g} s", seconds);
 }
 
+/// Whether blocks and replicas can be so much faster than one block. More than
+/// one core for each gains only what smaller parts gain in the caches.
+bool is_credible(const Prediction& row) {
+  return row.speed.speed_up <=
+         kCaches * static_cast<double>(row.blocks * row.replicas);
+}
+
 bool gains(const Prediction& row) {
-  return row.impossible.empty() && row.speed.speed_up >= kGain;
+  return row.impossible.empty() && is_credible(row) &&
+         row.speed.speed_up >= kGain;
 }
 
 /// What surely gains nothing may vary.
@@ -62,9 +71,10 @@ std::string memory_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// One block is what the others are measured by.
-std::string quartiles_text(const Prediction& row) {
-  return row.blocks * row.replicas == 1
+/// Empty for one block, which the others are measured by, and where rounds are
+/// too few for an interval.
+std::string quartiles_text(const Prediction& row, std::int64_t rounds) {
+  return row.blocks * row.replicas == 1 || rounds < kFewRounds
              ? ""
              : fmt::format("{:.2f}-{:.2f}", row.lower_quartile,
                            row.upper_quartile);
@@ -81,16 +91,18 @@ std::string remark_of(const Prediction& row) {
   return remark;
 }
 
-std::string line_of(const Prediction& row) {
+std::string line_of(const Prediction& row, std::int64_t rounds) {
   std::string line =
       fmt::format("{:<32}{:>2}{:>4}", row.method, row.blocks, row.replicas);
   if (!row.impossible.empty()) return line + "  can't: see below\n";
+  if (!is_credible(row)) return line + "  measured wrongly: see below\n";
   line += fmt::format(
       "{:>9}{:>10}{:>10}{:>8.2f}x  {:<11}  {:<14}{:>6.0f}{:>9.2f}  {:<20}  {}",
       row.threads, seconds_text(row.speed.seconds_per_turn),
       seconds_text(row.seconds_per_epoch), row.speed.speed_up,
-      quartiles_text(row), utilisation_text(row), 100 * bubble_of(row.speed),
-      row.speed.bytes_per_turn / kMiB, memory_text(row), remark_of(row));
+      quartiles_text(row, rounds), utilisation_text(row),
+      100 * bubble_of(row.speed), row.speed.bytes_per_turn / kMiB,
+      memory_text(row), remark_of(row));
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
 }
@@ -107,10 +119,24 @@ std::string notes_of(const Prediction& row) {
   const std::string what = shape_text(row);
   if (!row.impossible.empty())
     return fmt::format("{}: {}\n", what, row.impossible);
+  if (!is_credible(row))
+    return fmt::format(
+        "{}: more than {} x as fast as one block, which can't be: the machine "
+        "did other work meanwhile.\n",
+        what, row.blocks * row.replicas);
   std::string notes;
   for (const std::string& text : row.too_large)
     notes += fmt::format("{}: {}\n", what, text);
   return notes;
+}
+
+/// What a reader should know before the table.
+std::string warning_of(const Comparison& comparison) {
+  if (!is_beside_others(comparison)) return "";
+  return fmt::format(
+      "Doubtful: other programs kept {:.1f} of {:.0f} cores busy. Try again "
+      "when they are done.\n\n",
+      comparison.others, comparison.cores);
 }
 
 /// Why not to believe it.
@@ -123,11 +149,6 @@ std::string doubts_of(const Comparison& comparison) {
         comparison.rounds, kFewRounds,
         std::ceil(comparison.seconds * kFewRounds /
                   static_cast<double>(comparison.rounds)));
-  if (is_beside_others(comparison))
-    doubts += fmt::format(
-        "Doubtful: other programs kept {:.1f} of {:.0f} cores busy. Try again "
-        "when they are done.\n",
-        comparison.others, comparison.cores);
   if (std::any_of(comparison.rows.begin(), comparison.rows.end(), is_noisy))
     doubts += fmt::format(
         "Doubtful: rounds disagree, as their quartiles show, by more than "
@@ -178,14 +199,16 @@ std::string conclusion_of(const Comparison& comparison) {
 }  // namespace
 
 std::string text_of(const Comparison& comparison) {
-  std::string text = fmt::format(
+  std::string text = warning_of(comparison);
+  text += fmt::format(
       "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
       "{:<32}{:>2}{:>4}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
       comparison.rounds, comparison.seconds, "method", "K", "R", "threads",
       "batch", "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
       "peak MiB");
-  text += line_of(comparison.one_block);
-  for (const Prediction& row : comparison.rows) text += line_of(row);
+  text += line_of(comparison.one_block, comparison.rounds);
+  for (const Prediction& row : comparison.rows)
+    text += line_of(row, comparison.rounds);
   text +=
       "\nK: blocks; R: replicas; batch: of each replica; speed-up: in samples "
       "per "

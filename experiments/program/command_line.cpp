@@ -15,6 +15,7 @@
 
 #include "experiments/config/catalog.h"
 #include "experiments/config/plugin_keys.h"
+#include "experiments/program/command_groups.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/completion.h"
 #include "experiments/program/data_commands.h"
@@ -161,6 +162,16 @@ int complete(CLI::App& app, int argc, char** argv) {
   return 0;
 }
 
+/// What to do first, for who types the program's name alone.
+constexpr const char* kFirstSteps =
+    "Sluice trains neural networks that are cut into blocks.\n\n"
+    "  {0} doctor                 what this build and this host can do\n"
+    "  {0} list methods           methods, each in a line\n"
+    "  {0} help METHOD            one of them, and a config to start with\n"
+    "  {0} run CONFIG             train; then: report FOLDER\n"
+    "  {0} sweep CONFIG lr=1,2    many runs, compared over seeds\n"
+    "  {0} --help                 all commands\n";
+
 /// CLI11 says only that a command is missing.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
@@ -243,14 +254,20 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   define_data_order(*data, data_order);
   define_data_check(*data, data_check);
   if (program.fetch != nullptr) define_data_fetch(*data, data_fetch, program);
+  if (program.fetched != nullptr) define_doctor(app, program);
   define_help(app, help_words, plugins);
   define_completion(app, shell);
   define_new(app, new_plugin);
   define_check_script(app, checked_script);
   define_worker(app, worker, status);
+  group_commands(app, program.name);
   try {
     if (argc > 1 && argv[1] == std::string_view("complete"))
       return complete(app, argc, argv);
+    if (argc == 1 && program.fetched != nullptr) {
+      fmt::print(kFirstSteps, program.name);
+      return 0;
+    }
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help

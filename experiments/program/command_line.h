@@ -16,6 +16,8 @@ struct ProgramOptions {
   /// command.
   void (*fetch)(const DataFetchArguments& arguments) = nullptr;
   std::string fetchable = {};
+  /// What `doctor` says of data sets in a folder.
+  std::string (*fetched)(const std::string& root) = nullptr;
   OwnLoop loop = {};  ///< of the program: what `sweep` starts
 };
 

@@ -173,6 +173,10 @@ void list_command(const ListArguments& arguments);
 /// its value. Without a config that of the defaults.
 void config_command(const ConfigArguments& arguments);
 
+/// Prints what is built in and what the host has, with the remedy for what is
+/// missing. data_sets_in: lines on the data sets in a folder (may be "").
+void doctor_command(std::string (*data_sets_in)(const std::string& root));
+
 /// Prints the help page on the predictions of plan --compare and what-if.
 void help_plan_command();
 

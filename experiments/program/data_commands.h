@@ -42,4 +42,8 @@ void data_fetch_command(const DataFetchArguments& arguments);
 /// "mnist, cifar10": what can be fetched.
 std::string fetchable_sets();
 
+/// A line for each of them: whether its files are in the folder `root` (may be
+/// ""), and else the command that brings them.
+std::string fetched_sets(const std::string& root);
+
 }  // namespace sluice

@@ -61,6 +61,14 @@ void define_config(CLI::App& app, ConfigArguments& arguments) {
   command->callback([&] { config_command(arguments); });
 }
 
+void define_doctor(CLI::App& app, const ProgramOptions& program) {
+  CLI::App* command = app.add_subcommand(
+      "doctor",
+      "Show what this build and this host can do, and the remedy for what is\n"
+      "missing: CUDA, MPI, NCCL, cores, memory, GPUs, data sets");
+  command->callback([&] { doctor_command(program.fetched); });
+}
+
 void define_new(CLI::App& app, std::string& name) {
   CLI::App* command =
       app.add_subcommand("new", "Write the beginning of something of your own");

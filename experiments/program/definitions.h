@@ -54,6 +54,7 @@ void define_data_check(CLI::App& data, DataCheckArguments& arguments);
 void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,
                        const ProgramOptions& program);
 void define_new(CLI::App& app, std::string& name);
+void define_doctor(CLI::App& app, const ProgramOptions& program);
 
 /// Hidden subcommands: what Python calls before it loads a scripted network,
 /// and what the launcher starts for each block.

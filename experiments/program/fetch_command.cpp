@@ -91,6 +91,19 @@ std::string fetchable_sets() {
   return joined(names_of_sets());
 }
 
+std::string fetched_sets(const std::string& root) {
+  std::string lines;
+  for (const PublishedSet& set : published_sets()) {
+    const bool is_here = !root.empty() && is_fetched(set, root);
+    const std::string command =
+        fmt::format("sluice data fetch {} --root {}", set.name,
+                    root.empty() ? "DIR" : root);
+    lines += fmt::format("  {:<18}{}\n", set.name,
+                         is_here ? "here" : "missing: " + command);
+  }
+  return lines + "  drawn_digits      here: drawn by the program\n";
+}
+
 void data_fetch_command(const DataFetchArguments& arguments) {
   if (arguments.root.empty())
     throw UserError(

@@ -21,5 +21,6 @@ int main(int argc, char** argv) {
   return sluice::reached_end(
       sluice::run_command_line(argc, argv,
                                {.fetch = sluice::data_fetch_command,
-                                .fetchable = sluice::fetchable_sets()}));
+                                .fetchable = sluice::fetchable_sets(),
+                                .fetched = sluice::fetched_sets}));
 }

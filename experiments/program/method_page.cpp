@@ -23,7 +23,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kWidth = 80;
+constexpr std::size_t kPageWidth = 80;
 
 /// A heading and its paragraph, broken into lines.
 std::string paragraph(std::string_view heading, std::string_view text) {
@@ -33,7 +33,7 @@ std::string paragraph(std::string_view heading, std::string_view text) {
   std::istringstream words{std::string(text)};
   bool is_first = true;
   for (std::string word; words >> word; is_first = false) {
-    if (!is_first && line.size() + 1 + word.size() > kWidth) {
+    if (!is_first && line.size() + 1 + word.size() > kPageWidth) {
       lines += line + "\n";
       line = std::string(13, ' ');
       is_first = true;

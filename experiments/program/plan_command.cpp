@@ -157,8 +157,14 @@ bool knows_costs(const Experiment& experiment) {
          takes_time({.blocks = experiment.costs.blocks});
 }
 
+/// What a plan counts in: where nobody has said or measured seconds, the
+/// forward of the smallest block is 1 unit.
+std::string_view unit_of_time(const Experiment& experiment) {
+  return knows_costs(experiment) ? "s" : "units";
+}
+
 /// Where these are unknown, an action takes as long as its share of the work:
-/// the forward of the smallest block is 1 s.
+/// the forward of the smallest block is 1.
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
   if (experiment.virtual_time.calibrate) {
@@ -214,9 +220,7 @@ void print_timeline(const std::vector<TimedAction>& timeline,
   fmt::print(
       "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
       "learns from it,\n{}{}I what an input model does; - busy, . waiting; a "
-      "column is {:.4g} s, a message "
-      "takes "
-      "{:g} s. It ends after {:.4g} s.\n",
+      "column is {:.4g} {}, a message takes {:g} s. It ends after {:.4g} {}.\n",
       draw_timeline(timeline, experiment.seat_names(), unit),
       has_halves(timeline)
           ? "D and W a backward in halves: what goes down, and the weights,\n"
@@ -224,7 +228,8 @@ void print_timeline(const std::vector<TimedAction>& timeline,
       experiment.replicas.count > 1
           ? "X what is handed over to replicas, S the sum that comes of it,\n"
           : "",
-      unit, costs.latency, end);
+      unit, unit_of_time(experiment), costs.latency, end,
+      unit_of_time(experiment));
 }
 
 std::string remark_of(const BlockCosts& block) {
@@ -237,9 +242,10 @@ std::string remark_of(const BlockCosts& block) {
   return remark;
 }
 
-void print_costs(const Costs& costs) {
-  fmt::print(
-      "\nblock  forward s  backward s   update s    learn s     head s\n");
+void print_costs(const Experiment& experiment, const Costs& costs) {
+  fmt::print("\n{:>5}  {:>9}  {:>10}  {:>9}  {:>9}  {:>9}  ({})\n", "block",
+             "forward", "backward", "update", "learn", "head",
+             unit_of_time(experiment));
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",
@@ -252,13 +258,18 @@ void print_costs(const Costs& costs) {
 void print_speed(const Experiment& experiment, const Costs& costs) {
   const Speed speed =
       steady_speed(experiment.plans.front(), costs, experiment.capacities);
+  const auto samples =
+      static_cast<double>(experiment.batch_size * experiment.replicas.count);
+  const std::string_view unit = unit_of_time(experiment);
   fmt::print(
-      "\nSteady state: {:.4g} s a turn, {:.4g} samples/s, {:.2f} x one block "
-      "that does all the work ({:.4g} s)\n",
-      speed.seconds_per_turn,
-      static_cast<double>(experiment.batch_size * experiment.replicas.count) /
-          speed.seconds_per_turn,
-      speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()));
+      "\nSteady state: {:.4g} {} a turn, {}{:.2f} x one block that does all "
+      "the work ({:.4g} {})\n",
+      speed.seconds_per_turn, unit,
+      knows_costs(experiment)
+          ? fmt::format("{:.4g} samples/s, ", samples / speed.seconds_per_turn)
+          : "",
+      speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()),
+      unit);
   const SeatNames names = experiment.seat_names();
   for (const SharedCores& shared : costs.shared)
     if (std::ssize(shared.blocks) > shared.cores)
@@ -371,10 +382,10 @@ void plan_command(const PlanArguments& arguments) {
   print_timeline(timeline, experiment, costs);
   if (!knows_costs(experiment))
     fmt::print(
-        "Nobody has said what actions take: the forward of the smallest block "
-        "is 1 s here, the others follow by their work, a backward takes twice "
-        "as long, heads and updates nothing. --calibrate measures them.\n");
-  print_costs(costs);
+        "1 unit is the forward of the smallest block; the others follow by "
+        "their work, a backward takes twice as long, heads and updates "
+        "nothing. --calibrate measures seconds.\n");
+  print_costs(experiment, costs);
   if (arguments.actions_file.empty()) print_speed(experiment, costs);
   print_memory(rehearsals);
   if (!arguments.trace.empty())

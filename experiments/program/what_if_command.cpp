@@ -58,7 +58,7 @@ Recorded read_recorded(const std::string& folder) {
   return recorded;
 }
 
-double mean_of(const std::vector<double>& values) {
+double mean_time(const std::vector<double>& values) {
   if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.) /
          static_cast<double>(values.size());
@@ -97,7 +97,7 @@ Costs costs_of(const Recorded& recorded) {
   }
   std::vector<double> latency = recorded.run.latency;
   latency.resize(std::min(latency.size(), depth - 1));
-  costs.latency = mean_of(latency);
+  costs.latency = mean_time(latency);
   for (const double each : latency) costs.links.push_back({.latency = each});
   return costs;
 }

@@ -100,7 +100,7 @@ void read_metrics(RunReader& reader, RunRecord& run) {
       for (auto& [place, series] : places) sort_by_turn(series);
 }
 
-/// "Sluice 0.1.0, build 1a2b3c, LibTorch 2.13.0, on a processor".
+/// "Sluice 0.9.0, build 1a2b3c, LibTorch 2.13.0, on a processor".
 std::string made_with(const Json& json) {
   std::string text;
   const auto add = [&](const char* before, const char* key) {

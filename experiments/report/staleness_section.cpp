@@ -17,11 +17,11 @@ namespace {
 using Histogram = std::map<std::int64_t, std::int64_t>;
 using Histograms = std::map<int, Histogram>;  ///< by block
 
-constexpr double kWidth = 440;
-constexpr double kLeft = 62;
-constexpr double kRight = 12;
-constexpr double kLane = 46;
-constexpr double kFoot = 42;
+constexpr double kHistogramWidth = 440;
+constexpr double kHistogramLeft = 62;
+constexpr double kHistogramRight = 12;
+constexpr double kHistogramLane = 46;
+constexpr double kHistogramFoot = 42;
 constexpr std::int64_t kMostBars = 40;
 
 Histograms histograms_of(const StudyCell& cell, const std::string& counter) {
@@ -50,7 +50,8 @@ std::int64_t values_per_bar(std::int64_t largest) {
 /// What a bar and its gap are wide.
 double slot_of(std::int64_t largest) {
   const std::int64_t bars = largest / values_per_bar(largest) + 1;
-  return (kWidth - kLeft - kRight) / static_cast<double>(bars);
+  return (kHistogramWidth - kHistogramLeft - kHistogramRight) /
+         static_cast<double>(bars);
 }
 
 std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
@@ -63,21 +64,23 @@ std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
     all += times;
   }
   const double slot = slot_of(largest);
-  const double foot = top + kLane - 6;
+  const double foot = top + kHistogramLane - 6;
   std::string out = fmt::format(
       "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">block "
       "{}</text><line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" "
       "y2=\"{:.1f}\"/>",
-      kLeft - 8, foot - 4, block, kLeft, foot, kWidth - kRight, foot);
+      kHistogramLeft - 8, foot - 4, block, kHistogramLeft, foot,
+      kHistogramWidth - kHistogramRight, foot);
   for (const auto& [bar, times] : bars) {
     const double share = static_cast<double>(times) /
                          static_cast<double>(std::max<std::int64_t>(all, 1));
-    const double height = std::max(1.0, share * (kLane - 12));
+    const double height = std::max(1.0, share * (kHistogramLane - 12));
     out += fmt::format(
         "<rect class=\"area c{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
         "height=\"{:.1f}\"><title>block {}, {}: {:.1f} %</title></rect>",
-        colour, kLeft + (static_cast<double>(bar) + 0.14) * slot, foot - height,
-        std::min(0.72 * slot, 60.0), height, block, bar * width, 100 * share);
+        colour, kHistogramLeft + (static_cast<double>(bar) + 0.14) * slot,
+        foot - height, std::min(0.72 * slot, 60.0), height, block, bar * width,
+        100 * share);
   }
   return out;
 }
@@ -94,11 +97,13 @@ std::string foot_of(std::int64_t largest, double y, const char* label) {
     out += fmt::format(
         "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" "
         "text-anchor=\"middle\">{}</text>",
-        kLeft + static_cast<double>(bar) * slot + middle, y + 14, bar * width);
+        kHistogramLeft + static_cast<double>(bar) * slot + middle, y + 14,
+        bar * width);
   return out + fmt::format(
                    "<text class=\"axis-label\" x=\"{}\" y=\"{:.1f}\" "
                    "text-anchor=\"middle\">{}</text>",
-                   (kLeft + kWidth - kRight) / 2, y + 33, label);
+                   (kHistogramLeft + kHistogramWidth - kHistogramRight) / 2,
+                   y + 33, label);
 }
 
 /// The cells whose pictures are the same.
@@ -128,12 +133,12 @@ std::string picture_of(const Histograms& histograms, std::int64_t largest,
   // The last block on top, as it is drawn elsewhere.
   for (auto at = histograms.rbegin(); at != histograms.rend(); ++at) {
     inside += lane_of(at->first, at->second, largest, top, colour);
-    top += kLane;
+    top += kHistogramLane;
   }
   inside += foot_of(largest, top - 4, label);
   return fmt::format(
       "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">{}</svg>",
-      kWidth, top + kFoot, escaped(label), inside);
+      kHistogramWidth, top + kHistogramFoot, escaped(label), inside);
 }
 
 /// Pictures that are drawn once for all cells that have the same one.

@@ -90,7 +90,7 @@ Json provenance_until(const NamedCheckpoint& from) {
 /// What is known of every run.
 FileNotes notes_of_run(const std::string& name, const NamedCheckpoint& from) {
   FileNotes notes = {{"format", "pt"},
-                     {"sluice", SLUICE_VERSION},
+                     {"sluice", version_number()},
                      {"name", name},
                      {"turn", std::to_string(from.turn)}};
   const Json run = provenance_until(from);

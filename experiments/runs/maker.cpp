@@ -2,97 +2,26 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
-#include <system_error>
 
-#include <ATen/Version.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include "experiments/config/experiment.h"
+#include "experiments/runs/host_facts.h"
 #include "experiments/runs/provenance.h"
 #include "lib/base/error.h"
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 9> kKeys = {
     "build",  "libtorch", "processor", "instruction_set", "gpus",
     "driver", "threads",  "engine",    "device"};
-
-/// "NAME : value" lines of /proc, with their blanks trimmed.
-std::string value_in(const std::string& path, std::string_view name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(':');
-    if (colon == line.npos) continue;
-    const auto is_blank = [](unsigned char c) { return std::isspace(c) != 0; };
-    std::string key = line.substr(0, colon);
-    while (!key.empty() && is_blank(key.back())) key.pop_back();
-    if (key != name) continue;
-    line.erase(0, colon + 1);
-    while (!line.empty() && is_blank(line.front())) line.erase(0, 1);
-    return line;
-  }
-  return "";
-}
-
-/// "AMD EPYC, family 25, model 17, stepping 1": names alone are shared by
-/// processors of several generations.
-std::string processor_model() {
-  constexpr const char* kCpus = "/proc/cpuinfo";
-  std::string text = value_in(kCpus, "model name");
-  for (const auto& [name, shown] :
-       {std::pair{"cpu family", "family"}, std::pair{"model", "model"},
-        std::pair{"stepping", "stepping"},
-        std::pair{"CPU implementer", "implementer"},
-        std::pair{"CPU part", "part"}})
-    if (const std::string value = value_in(kCpus, name); !value.empty())
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", shown, value);
-  return text.empty() ? "unknown" : text;
-}
-
-/// LibTorch's, and limits that its libraries were given.
-std::string instruction_set() {
-  std::string text = at::get_cpu_capability();
-  for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
-                           "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR"})
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment
-    if (const char* value = std::getenv(name))
-      text += fmt::format(", {}={}", name, value);
-  return text;
-}
-
-/// Names of the host's NVIDIA GPUs.
-std::vector<std::string> gpus_of_host() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& gpu :
-       fs::directory_iterator("/proc/driver/nvidia/gpus", none))
-    names.push_back(value_in((gpu.path() / "information").string(), "Model"));
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-/// "550.54.15"; empty where there is none.
-std::string driver_of_host() {
-  std::istringstream words(
-      value_in("/proc/driver/nvidia/version", "NVRM version"));
-  for (std::string word; words >> word;)
-    if (std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
-        word.find('.') != word.npos)
-      return word;
-  return "";
-}
 
 /// The version alone of "2.13.0, configured as 0a1b2c3d", as ranks say it.
 std::string text_in(const Json& value) {

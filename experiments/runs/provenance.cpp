@@ -204,6 +204,10 @@ Json read_provenance(const std::string& path) {
   return run;
 }
 
+std::string version_number() {
+  return SLUICE_VERSION;
+}
+
 std::string version_text() {
   return fmt::format(
       "{} ({} {}, LibTorch {}, {})", SLUICE_VERSION,

@@ -21,7 +21,10 @@ nlohmann::ordered_json provenance(const std::string& command,
 /// gives them. Throws UserError that names file and key.
 nlohmann::ordered_json read_provenance(const std::string& path);
 
-/// "0.1.0 (commit 1a2b3c, LibTorch 2.13.0, Release)"; with the tag of the
+/// "0.9.0".
+std::string version_number();
+
+/// "0.9.0 (commit 1a2b3c, LibTorch 2.13.0, Release)"; with the tag of the
 /// version for a commit that has one, or follows one.
 std::string version_text();
 

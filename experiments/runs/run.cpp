@@ -21,6 +21,7 @@
 #include "experiments/runs/faults/signal_sink.h"
 #include "experiments/runs/followed_folder.h"
 #include "experiments/runs/machine_peak.h"
+#include "experiments/runs/mps.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
@@ -234,6 +235,16 @@ std::vector<std::shared_ptr<Sink>> sinks_beside_files(
   return sinks;
 }
 
+/// Starts the daemon that the config asks for, where none runs. Ranks share
+/// their host: what starts them starts it.
+void start_wanted(const Experiment& experiment, const RunOptions& options,
+                  std::optional<MpsDaemon>& daemon) {
+  const bool is_wanted = experiment.mps && uses_gpus(experiment) &&
+                         experiment.engine == Engine::processes &&
+                         !options.rank;
+  if (is_wanted && !mps_is_running()) daemon.emplace();
+}
+
 void say_what_never_happened(const SignalSink& faults) {
   for (const Injection& missed : faults.missed())
     say("sluice: the run ended before this could happen: {}\n", missed.text);
@@ -289,10 +300,12 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  std::optional<MpsDaemon> mps;
   {
     // A signal must not leave a temporary folder half made, without its lock.
     const auto held = signals.hold();
     check_temporary_files(experiment);
+    start_wanted(experiment, options, mps);
   }
   check_meeting(experiment, options.rank);
   check_mpi(experiment, options.rank);

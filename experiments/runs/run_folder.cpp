@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -73,6 +76,19 @@ bool is_event(const Record& record) {
          record.is<records::Forecast>();
 }
 
+/// Takes those records of metrics-rest.jsonl that metrics.jsonl lacks: a
+/// process that was killed after it had put them there left the file.
+void read_rest(const std::string& folder,
+               const std::function<void(const Record&)>& take) {
+  if (!fs::exists(rest_of_metrics(folder))) return;
+  std::set<std::string> known;
+  RunReader(folder).read(
+      [&](const Record& record) { known.insert(to_json(record)); });
+  RunReader::of_file(rest_of_metrics(folder)).read([&](const Record& record) {
+    if (!known.contains(to_json(record))) take(record);
+  });
+}
+
 /// The records about the turns before the checkpoint, with the drain and the
 /// evaluation after them.
 std::vector<Record> records_until(const Resumed& from,
@@ -94,7 +110,7 @@ std::vector<Record> records_until(const Resumed& from,
     if (is_before || is_event(record)) found.push_back(record);
   };
   RunReader(folder).read(take);
-  RunReader::of_file(rest_of_metrics(folder)).read(take);
+  read_rest(folder, take);
   return found;
 }
 

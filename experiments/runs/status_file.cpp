@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kPeriod = 1;  // s
+constexpr double kStatusPeriod = 1;  // s
 
 /// As write_file_atomically(), but not synced: a status is worth nothing after
 /// the machine has gone down.
@@ -71,7 +71,7 @@ void StatusFile::write(const Record& record) {
     remember(*status);
   else
     next_->write(record);
-  if (seconds_since(saved_) < kPeriod) return;
+  if (seconds_since(saved_) < kStatusPeriod) return;
   try {
     save("running");
   } catch (const UserError&) {

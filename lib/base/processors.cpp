@@ -87,14 +87,17 @@ std::int64_t processors_within(const ProcessorLimits& limits) {
   return std::max<std::int64_t>(1, count);
 }
 
-std::int64_t usable_processors() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): environment is read-only
+ProcessorLimits processor_limits() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment
   const char* omp = std::getenv("OMP_NUM_THREADS");
-  return processors_within(
-      {.affinity = processors_by_affinity(),
-       .quota = quota_of_cgroups(text_of_file("/proc/self/cgroup"),
-                                 "/sys/fs/cgroup"),
-       .omp = threads_in(omp == nullptr ? "" : omp)});
+  return {.affinity = processors_by_affinity(),
+          .quota = quota_of_cgroups(text_of_file("/proc/self/cgroup"),
+                                    "/sys/fs/cgroup"),
+          .omp = threads_in(omp == nullptr ? "" : omp)};
+}
+
+std::int64_t usable_processors() {
+  return processors_within(processor_limits());
 }
 
 std::optional<double> quota_of_cgroups(const std::string& cgroups,

@@ -16,6 +16,7 @@ struct ProcessorLimits {
 /// Processors that this process may keep busy: the least of the limits, a part
 /// of one counting whole; at least 1.
 std::int64_t processors_within(const ProcessorLimits& limits);
+ProcessorLimits processor_limits();
 std::int64_t usable_processors();
 
 /// The least quota of the cgroups that /proc/self/cgroup names, of version 2

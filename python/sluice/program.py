@@ -64,6 +64,10 @@ def call(*arguments: object, accept: Collection[int] = (0,)) -> str:
 
 def main() -> NoReturn:
     """The command `sluice` of a wheel's environment becomes the program, whose
-    trackers are of this Python."""
+    trackers are of this Python; `sluice quickstart` is Python."""
+    if sys.argv[1:2] == ["quickstart"]:
+        from sluice import quickstart
+
+        sys.exit(quickstart.main(sys.argv[2:]))
     os.environ.setdefault("SLUICE_PYTHON", sys.executable)
     os.execv(OWN, ["sluice", *sys.argv[1:]])

@@ -96,20 +96,12 @@ function(sluice_compile_settings target)
   endif()
 endfunction()
 
-# sluice_precompile(TARGET [AS target] [PLAIN folders...])
+# sluice_precompile(TARGET [AS target])
 # LibTorch's headers are slow: all targets that need them share one
 # precompiled header, that of sluice_lib (tests: that of lib_tests, AS which
-# they are compiled). Even so it costs seconds a file, so the files of the
-# folders PLAIN, of which few know LibTorch, go without.
+# they are compiled).
 function(sluice_precompile target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AS" "PLAIN")
-  get_target_property(sources ${target} SOURCES)
-  foreach(folder ${arg_PLAIN})
-    set(plain ${sources})
-    list(FILTER plain INCLUDE REGEX "/${folder}/")
-    set_source_files_properties(${plain} PROPERTIES
-      SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
-  endforeach()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AS" "")
   if(NOT arg_AS)
     set(arg_AS sluice_lib)
   endif()
@@ -130,12 +122,12 @@ function(sluice_unity target)
     return()
   endif()
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 20)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# sluice_library(NAME FOLDER [TORCH [PLAIN folders...]] LINKS targets...)
+# sluice_library(NAME FOLDER [TORCH] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
 # (main.cpp and, for lib, lib/base, lib/kernels and lib/schedules excepted; of
 # experiments what downloads, which is SLUICE_FETCH_SOURCES). Where there is an
@@ -143,7 +135,7 @@ endfunction()
 # one that doesn't know LibTorch, or it couldn't share the precompiled header.
 # The list is re-checked at every build, so that a new file needs no line here.
 function(sluice_library name folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS;PLAIN")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   if(SLUICE_CUDA)
@@ -182,7 +174,7 @@ function(sluice_library name folder)
   sluice_compile_settings(${target})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::LibTorch)
-    sluice_precompile(${target} PLAIN ${arg_PLAIN})
+    sluice_precompile(${target})
   endif()
   sluice_unity(${target})
   set_property(GLOBAL APPEND PROPERTY SLUICE_LIBRARIES ${target})

@@ -35,9 +35,9 @@ void scatter(const at::Tensor& values, const std::vector<std::int64_t>& ids,
 }
 
 /// Index k-1 is block k, or its boundary.
-class Oracle {
+class VariablesOracle {
  public:
-  Oracle(const NamedTensors& first, const PlainVariables& options)
+  VariablesOracle(const NamedTensors& first, const PlainVariables& options)
       : options_(options) {
     const std::map<std::string, at::Tensor> named(first.begin(), first.end());
     for (int i = 0;; ++i) {
@@ -210,7 +210,7 @@ NamedTensors plain_variables(const std::string& lines,
                              const PlainVariables& options) {
   const Training start(small_experiment(lines));
   const Experiment& experiment = start.experiment;
-  Oracle oracle(start.weights(), options);
+  VariablesOracle oracle(start.weights(), options);
   SampleSource source(
       experiment.data->train.samples(),
       {.batch_size = experiment.batch_size, .seed = experiment.seed});

@@ -31,7 +31,7 @@ void put(const std::vector<std::int64_t>& numbers, ByteWriter& out) {
     out.put(i < numbers.size() ? numbers[i] : std::int64_t{0});
 }
 
-std::vector<std::int64_t> take_numbers(ByteReader& in, std::size_t count) {
+std::vector<std::int64_t> take_ipc_numbers(ByteReader& in, std::size_t count) {
   std::vector<std::int64_t> numbers(count);
   for (std::int64_t& number : numbers) number = in.take<std::int64_t>();
   in.take_zeros((kMaxDimensions - count) * sizeof(std::int64_t));
@@ -93,8 +93,8 @@ Parcel read_parcel(std::span<const std::byte> bytes) {
   take(in, parcel.memory.bytes);
   take(in, parcel.ready.bytes);
   take(in, parcel.taken.bytes);
-  parcel.sizes = take_numbers(in, dimensions);
-  parcel.strides = take_numbers(in, dimensions);
+  parcel.sizes = take_ipc_numbers(in, dimensions);
+  parcel.strides = take_ipc_numbers(in, dimensions);
   in.take_zeros(in.left());
   const std::uint64_t shape = bytes_of_shape(parcel);
   if (parcel.bytes != shape || shape == 0 ||

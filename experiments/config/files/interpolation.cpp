@@ -22,7 +22,7 @@ constexpr std::string_view kReference = "${";
 
 /// References that refer to references grow exponentially.
 constexpr std::size_t kLongestString = 65'536;
-constexpr std::size_t kLongestChain = 64;
+constexpr std::size_t kMostReferences = 64;
 
 /// What a config writes: "optimizer.lr", "model.hidden".
 void collect_keys(const ConfigNode& node, const std::string& path,
@@ -101,9 +101,9 @@ class Interpolation {
     if (std::find(open_.begin(), open_.end(), key) != open_.end())
       throw UserError("{}: {}: refers to itself: {} -> {}", node.origin.text(),
                       path, fmt::join(open_, " -> "), key);
-    if (open_.size() >= kLongestChain)
+    if (open_.size() >= kMostReferences)
       throw UserError("{}: {}: leads through more than {} references",
-                      node.origin.text(), path, kLongestChain);
+                      node.origin.text(), path, kMostReferences);
     const ConfigNode* found = find(key);
     if (found == nullptr) {
       std::vector<std::string> keys;

@@ -24,8 +24,13 @@ constexpr const char* kHowToNameTheRoot =
     "environment variable SLUICE_DATA, or get them with `sluice data fetch`";
 
 constexpr const char* kCorrectThePath =
-    "correct the path; one that doesn't begin with / is looked for below "
-    "data.root";
+    "correct the path; one that doesn't begin with / is looked for beside the "
+    "config (of the command line, in the current folder) and below data.root";
+
+/// Files that a config names itself were looked for there first.
+constexpr const char* kNorBeside =
+    ", nor such a one beside the config or, of the command line, in the "
+    "current folder";
 
 struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose_r(file); }
@@ -104,8 +109,8 @@ std::string find_data_file(const std::string& root, const std::string& folder,
                            const std::string& name) {
   const std::filesystem::path wanted = std::filesystem::path(folder) / name;
   if (root.empty() && wanted.is_relative()) {
-    throw UserError("the data set needs the file {}; {}", wanted.string(),
-                    kHowToNameTheRoot);
+    throw UserError("the data set needs the file {}{}; {}", wanted.string(),
+                    folder.empty() ? kNorBeside : "", kHowToNameTheRoot);
   }
   const std::string path = (std::filesystem::path(root) / wanted).string();
   for (const std::string& candidate : {path, path + ".gz"}) {
@@ -113,21 +118,21 @@ std::string find_data_file(const std::string& root, const std::string& folder,
   }
   if (wanted.is_absolute())
     throw UserError("no file {}; {}", path, kCorrectThePath);
-  throw UserError("no file {} (nor the same with .gz); {}", path,
-                  kHowToNameTheRoot);
+  throw UserError("no file {} (nor the same with .gz){}; {}", path,
+                  folder.empty() ? kNorBeside : "", kHowToNameTheRoot);
 }
 
 std::string find_data_folder(const std::string& root,
                              const std::string& folder) {
   const std::filesystem::path wanted = folder;
   if (root.empty() && wanted.is_relative())
-    throw UserError("the data set needs the folder {}; {}", folder,
-                    kHowToNameTheRoot);
+    throw UserError("the data set needs the folder {}{}; {}", folder,
+                    kNorBeside, kHowToNameTheRoot);
   const std::string path = (std::filesystem::path(root) / wanted).string();
   if (std::filesystem::is_directory(path)) return path;
   if (wanted.is_absolute())
     throw UserError("no folder {}; {}", path, kCorrectThePath);
-  throw UserError("no folder {}; {}", path, kHowToNameTheRoot);
+  throw UserError("no folder {}{}; {}", path, kNorBeside, kHowToNameTheRoot);
 }
 
 void scan_data_file(

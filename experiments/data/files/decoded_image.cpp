@@ -159,25 +159,25 @@ DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
 }
 
 /// Files that are taken for images, by how they begin.
-struct OtherKind {
+struct OtherFormat {
   std::string_view magic;
   std::size_t at;
   const char* what;
 };
 
-constexpr std::array kOtherKinds = {
-    OtherKind{"WEBP", 8, "a WebP file; convert it to PNG or JPEG"},
-    OtherKind{"GIF8", 0, "a GIF file; convert it to PNG"},
-    OtherKind{"BM", 0, "a BMP file; convert it to PNG"},
-    OtherKind{{"II*\0", 4}, 0, "a TIFF file; convert it to PNG"},
-    OtherKind{{"MM\0*", 4}, 0, "a TIFF file; convert it to PNG"},
-    OtherKind{"ftyp", 4, "a HEIC, AVIF or film file; convert it to JPEG"},
-    OtherKind{{"\0\5\26\7", 4},
-              0,
-              "the resource fork of a file, not a picture; remove it"},
-    OtherKind{"<", 0, "a page or drawing of the web, not a picture"},
-    OtherKind{"version https://git-lfs", 0,
-              "a pointer of Git LFS; git lfs pull brings the file"},
+constexpr std::array kOtherFormats = {
+    OtherFormat{"WEBP", 8, "a WebP file; convert it to PNG or JPEG"},
+    OtherFormat{"GIF8", 0, "a GIF file; convert it to PNG"},
+    OtherFormat{"BM", 0, "a BMP file; convert it to PNG"},
+    OtherFormat{{"II*\0", 4}, 0, "a TIFF file; convert it to PNG"},
+    OtherFormat{{"MM\0*", 4}, 0, "a TIFF file; convert it to PNG"},
+    OtherFormat{"ftyp", 4, "a HEIC, AVIF or film file; convert it to JPEG"},
+    OtherFormat{{"\0\5\26\7", 4},
+                0,
+                "the resource fork of a file, not a picture; remove it"},
+    OtherFormat{"<", 0, "a page or drawing of the web, not a picture"},
+    OtherFormat{"version https://git-lfs", 0,
+                "a pointer of Git LFS; git lfs pull brings the file"},
 };
 
 [[noreturn]] void refuse_other_kind(std::span<const std::uint8_t> bytes,
@@ -186,7 +186,7 @@ constexpr std::array kOtherKinds = {
     throw UserError("{}: is neither a PNG nor a JPEG file: it is empty", path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               bytes.size());
-  for (const OtherKind& kind : kOtherKinds)
+  for (const OtherFormat& kind : kOtherFormats)
     if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.magic))
       throw UserError("{}: is neither a PNG nor a JPEG file, but {}", path,
                       kind.what);

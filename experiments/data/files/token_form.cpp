@@ -70,7 +70,7 @@ constexpr std::uint64_t kLlmcHeader = 1024;
 constexpr std::array<std::uint32_t, 4> kOtherLlmc = {20240522, 20240326,
                                                      20240327, 20240527};
 
-std::string_view text_in(std::span<const std::uint8_t> bytes) {
+std::string_view header_text(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -159,7 +159,7 @@ bool is_text(std::span<const std::uint8_t> head) {
 void refuse_other_kinds(const RawFile& file, TokenType type,
                         std::span<const std::uint8_t> head) {
   for (const OtherKind& kind : kOtherKinds)
-    if (text_in(head).starts_with(kind.magic))
+    if (header_text(head).starts_with(kind.magic))
       throw UserError("{}: is no token file: it is {}", file.path(), kind.what);
   if (type.bytes > 1 && is_text(head))
     throw UserError(
@@ -178,7 +178,8 @@ TokenForm token_form_of(const RawFile& file, TokenType type) {
   std::vector<std::uint8_t> head(static_cast<std::size_t>(
       std::min<std::uint64_t>(file.size(), kMostNpyHead)));
   file.read(0, std::as_writable_bytes(std::span(head)));
-  if (text_in(head).starts_with("\x93NUMPY")) return form_of_npy(file, head);
+  if (header_text(head).starts_with("\x93NUMPY"))
+    return form_of_npy(file, head);
   if (auto form = form_of_llmc(file, head)) return *form;
   refuse_other_kinds(file, type, head);
   if (file.size() % type.bytes != 0)

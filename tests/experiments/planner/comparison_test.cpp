@@ -121,6 +121,41 @@ TEST(Comparison, OfFewRoundsIsDoubtful) {
   EXPECT_NE(text.find("--seconds 180"), std::string::npos) << text;
 }
 
+TEST(Comparison, ShowsNoIntervalOfFewRounds) {
+  const auto line = [](std::int64_t rounds) {
+    return line_with(text_of({.one_block = predicted("one block", 1),
+                              .rows = {predicted("fast", 1.6)},
+                              .rounds = rounds,
+                              .seconds = 60}),
+                     "fast");
+  };
+  EXPECT_THAT(line(3), testing::ContainsRegex("1.60x +1.60-1.60"));
+  EXPECT_THAT(line(2), testing::Not(testing::ContainsRegex("1.60-1.60")));
+}
+
+// Two blocks were 37.92 x as fast as one on a busy machine.
+TEST(Comparison, ShowsNoSpeedUpThatCannotBe) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("wrong", 37.92)},
+                                    .rounds = 3,
+                                    .seconds = 60});
+  EXPECT_EQ(text.find("37.92"), std::string::npos) << text;
+  EXPECT_NE(line_with(text, "wrong").find("measured wrongly"),
+            std::string::npos);
+  EXPECT_NE(text.find("more than 2 x as fast as one block"), std::string::npos);
+  EXPECT_EQ(text.find("Fastest"), std::string::npos) << text;
+}
+
+TEST(Comparison, SaysBeforeItsTableThatOtherProgramsWereBusy) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6)},
+                                    .rounds = 3,
+                                    .seconds = 60,
+                                    .others = 0.9,
+                                    .cores = 2});
+  EXPECT_LT(text.find("other programs kept"), text.find("Predicted"));
+}
+
 TEST(Comparison, BesideOtherProgramsIsDoubtful) {
   const std::string text = text_of({.one_block = predicted("one block", 1),
                                     .rows = {predicted("fast", 1.6)},

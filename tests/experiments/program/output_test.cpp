@@ -32,13 +32,26 @@ TEST_F(Output, ThatADiskHasNoRoomForIsOneErrorLine) {
   write("c.toml", config_with(""));
   ASSERT_EQ(sluice("run " + path("c.toml") + " --dir " + path("run")).status,
             0);
-  for (const char* arguments :
-       {"data order c.toml", "config c.toml", "list", "list methods", "help",
-        "help config", "--help", "run --help", "--version", "plan c.toml",
-        "eval run", "report run", "export run", "checkpoint run",
-        "completion bash", "complete run --", "watch run --once",
-        "sweep c.toml optimizer.lr=1,2 --dry-run",
-        "run c.toml --dir again --overwrite"}) {
+  for (const char* arguments : {"data order c.toml",
+                                "config c.toml",
+                                "list",
+                                "list methods",
+                                "help",
+                                "help config",
+                                "--help",
+                                "run --help",
+                                "--version",
+                                "plan c.toml",
+                                "eval run",
+                                "report run",
+                                "export run",
+                                "checkpoint run",
+                                "doctor",
+                                "completion bash",
+                                "complete run --",
+                                "watch run --once",
+                                "sweep c.toml optimizer.lr=1,2 --dry-run",
+                                "run c.toml --dir again --overwrite"}) {
     const Outcome outcome = with(arguments, "> /dev/full");
     EXPECT_EQ(outcome.status, 1) << arguments;
     EXPECT_THAT(outcome.text, testing::StartsWith("sluice: stdout: "));

@@ -54,6 +54,11 @@ INSTANTIATE_TEST_SUITE_P(
                   "blocks = 3\nmodel = {hidden = [48, 40, 32], dropout = "
                   "0.2}\nboundary = {policy = 'local_loss', reach = 1, rule = "
                   "'furthest'}\n"),
+        // Updates of one engine ran in bfloat16, and those of the other not.
+        std::pair("MuonInBf16WithReplicas",
+                  "blocks = 2\nmodel = {hidden = [48, 40]}\n"
+                  "precision = 'bf16'\noptimizer = {name = 'muon'}\n"
+                  "replicas = {count = 2}\n"),
         std::pair("X4_Timetable",
                   "blocks = 3\nevaluate_every = 0.2\n"
                   "model = {hidden = [48, 40, 32]}\n"

@@ -2,6 +2,9 @@
 // that works.
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -61,6 +64,20 @@ TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
   ASSERT_EQ(resumed.status, 0) << resumed.text;
   EXPECT_THAT(resumed.text, HasSubstr("continued after turn"));
   expect_undisturbed("disturbed", more);
+}
+
+// A process may be killed between the two.
+TEST_F(LastingRun, TakesRecordsOfTheRestOnceWhereMetricsHasThemAlready) {
+  ASSERT_EQ(sluice(command("run", "")).status, 0);
+  const std::string metrics = slurp(path("run/metrics.jsonl"));
+  std::ofstream(path("run/metrics-rest.jsonl")) << metrics;
+  ASSERT_EQ(sluice("run --resume " + path("run") + " turns=30").status, 0);
+  EXPECT_FALSE(fs::exists(path("run/metrics-rest.jsonl")));
+  std::istringstream lines(slurp(path("run/metrics.jsonl")));
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_TRUE(seen.insert(line).second) << line;
+  EXPECT_GT(seen.size(), 10U);
 }
 
 TEST_F(LastingRun, WithoutRoomForACheckpointSaysSo) {

@@ -126,6 +126,14 @@ TEST(Goodness, LacksOfTheRightVariantAndTooMuchOfTheOthersAdd) {
               1e-12);
 }
 
+TEST(Goodness, TakesTokensOfTextsAsItTakesSamples) {
+  const at::Tensor outputs = at::randn({3, 4, 5}, Pass{}.generator("outputs"));
+  const at::Tensor labels = at::arange(12).remainder(5).view({3, 4});
+  const Loss loss = make_loss("goodness", threshold(2));
+  EXPECT_TRUE(at::equal(loss(outputs, labels),
+                        loss(outputs.view({12, 5}), labels.view({12}))));
+}
+
 TEST(Goodness, OfAPairIsTheLossOfForwardForward) {
   const at::Tensor outputs = at::tensor({5.0, 1.0}).view({1, 2});
   const Loss loss = make_loss("goodness", threshold(2));

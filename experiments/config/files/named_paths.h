@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "lib/base/config_node.h"
+
+namespace sluice {
+
+/// Where relative paths begin that were written there: the folder of the file,
+/// or, of the command line, the current folder.
+std::filesystem::path folder_of(const Origin& origin);
+
+/// The config with the files and folders of its own keys (data.file,
+/// data.folder, model.file, initial_weights, ...) as absolute paths, where a
+/// relative one exists beside the file that names it. Others stay as they are:
+/// data are looked for below data.root, the rest in the current folder. Throws
+/// UserError where model.file is in neither place.
+ConfigNode with_named_paths(ConfigNode config);
+
+}  // namespace sluice
