@@ -138,7 +138,7 @@ TEST(Dropout, DropsTheGradientOfWhatItDropped) {
   EXPECT_TRUE(at::equal(input.grad(), output));
 }
 
-TEST(Dropout, OfChannelsDropsAllPixelsOrNone) {
+TEST(Dropout, DropoutOfChannelsDropsAllPixelsOrNone) {
   const at::Tensor output = Dropout(0.5, DropoutUnit::channel)
                                 .forward({at::ones({8, 16, 3, 5})}, kPass)
                                 .front();

@@ -141,7 +141,7 @@ struct Seat {
   Joined links = {};
 };
 
-TEST(Rendezvous, OfOneBlockHasNoPeers) {
+TEST(Rendezvous, RendezvousOfOneBlockHasNoPeers) {
   IoThread io;
   Rendezvous rendezvous(io, options_of(1));
   auto accepted = std::async(std::launch::async,

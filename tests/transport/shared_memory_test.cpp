@@ -64,7 +64,7 @@ TEST(SharedMemory, CopiesNothingFromSlots) {
   EXPECT_EQ(copied(ends), 0u);
 }
 
-TEST(SharedMemory, OfSlotsOnlySomeMayBeAskedFor) {
+TEST(SharedMemory, SomeSlotsOnlyMayBeAskedFor) {
   Ends ends = ends_with_slots(3);
   const BufferSource free = free_slots_of(*ends.lower.sender, 2);
   const Buffer first = free(1000);

@@ -48,7 +48,7 @@ TEST(Condition, ComparesARunWithANumber) {
   EXPECT_FALSE(condition.holds(2.6, 0));
 }
 
-TEST(Condition, OfAFigureThatIsNotANumberNeverHolds) {
+TEST(Condition, ConditionOfAFigureThatIsNotANumberNeverHolds) {
   EXPECT_FALSE(condition_of("a < 3").holds(std::nan(""), 0));
   EXPECT_FALSE(condition_of("a > 3").holds(std::nan(""), 0));
 }

@@ -118,7 +118,7 @@ TEST_F(Swaps, AFileThatExtendsDropsThemToo) {
                   "dropped boundary.head (a.toml:8)"));
 }
 
-TEST_F(Swaps, OfOptimizersModelsAndDataSetsLikewise) {
+TEST_F(Swaps, SwapsOfOptimizersModelsAndDataSetsDropWhatTheyLack) {
   EXPECT_THAT(left_out(config("optimizer = {lr = 0.3, momentum = 0.9}\n",
                               {"optimizer.name=adam"})),
               ElementsAre(HasSubstr("optimizer.momentum (a.toml:6)")));

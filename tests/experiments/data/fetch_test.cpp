@@ -376,7 +376,7 @@ TEST(Sha256, IsThatOfTheStandard) {
   fs::remove(path);
 }
 
-TEST(Sha256, OfAMissingFileIsAnError) {
+TEST(Sha256, Sha256OfAMissingFileIsAnError) {
   EXPECT_THAT(error_of([] { sha256_of_file("/nowhere"); }),
               HasSubstr("/nowhere"));
 }

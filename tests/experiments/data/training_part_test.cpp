@@ -61,7 +61,7 @@ TEST(ATrainingPart, IsNotThereUnlessAskedFor) {
   EXPECT_EQ(digits(0).training_part.size(), 0);
 }
 
-TEST(ATrainingPart, OfMoreSamplesThanThereAreIsRefused) {
+TEST(ATrainingPart, TrainingPartOfMoreSamplesThanThereAreIsRefused) {
   EXPECT_THROW(digits(201), UserError);
 }
 

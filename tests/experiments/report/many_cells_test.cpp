@@ -283,7 +283,7 @@ TEST_F(FewCells, ListPluginsAsAConfigDoes) {
                            Not(HasSubstr("/far/"))));
 }
 
-TEST(AxisValue, OfATableIsItsChoiceAndOptions) {
+TEST(AxisValue, AxisValueOfATableIsItsChoiceAndOptions) {
   EXPECT_EQ(readable_value(R"({"policy":"local_loss","head":{"name":"predsim",)"
                            R"("width":64},"reach":2})"),
             "local_loss, head=predsim, head.width=64, reach=2");

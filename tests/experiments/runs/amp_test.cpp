@@ -194,7 +194,7 @@ TEST(AmpRun, HasTheWeightsOfItsFormulasOver30Turns) {
   }
 }
 
-TEST(AmpRun, OfOneBatchInFlightIsBackprop) {
+TEST(AmpRun, AmpRunOfOneBatchInFlightIsBackprop) {
   const NamedTensors one = trained(
       net("schedule = 'free'\nin_flight = 1\npriority = 'arrival'\n"
           "accumulate = {batches = 2}\n"

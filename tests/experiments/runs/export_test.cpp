@@ -148,7 +148,7 @@ TEST_F(Export, LeavesTheOldFileWhenTheDiskIsFull) {
   EXPECT_FALSE(fs::exists(path("out.safetensors.partial")));
 }
 
-TEST_F(Export, OfARunThatIsOverwrittenGoesWithIt) {
+TEST_F(Export, ExportOfARunThatIsOverwrittenGoesWithIt) {
   EXPECT_EQ(sluice("export " + path("run")).status, 0);
   const Outcome again = sluice("run " + path("config.toml") +
                                " turns=1 --overwrite --dir " + path("run"));

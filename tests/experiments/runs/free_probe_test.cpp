@@ -64,7 +64,7 @@ TEST(FreeProbe, X10_WithoutLearningEveryGradientIsTrue) {
   }
 }
 
-TEST(FreeProbe, OfOneBatchInFlightIsTrueWhileItLearns) {
+TEST(FreeProbe, FreeProbeOfOneBatchInFlightIsTrueWhileItLearns) {
   const auto records = probed(lines_with(0.5, 1));
   EXPECT_EQ(records.size(), 12U * 3);
   for (const Record& record : records)

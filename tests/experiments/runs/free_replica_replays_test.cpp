@@ -120,7 +120,8 @@ std::int64_t out_of_turn(const std::string& folder, const Drawn& drawn) {
 class FreeReplicaReplays : public Program,
                            public testing::WithParamInterface<const char*> {};
 
-TEST_P(FreeReplicaReplays, OfDrawnConfigsHaveTheBitsOfTheRuns) {
+TEST_P(FreeReplicaReplays,
+       FreeReplicaReplaysOfDrawnConfigsHaveTheBitsOfTheRuns) {
   const unsigned replays = from_environment("SLUICE_FREE_REPLAYS", 3);
   Draw draw(random_seed());
   std::int64_t by_the_clock = 0;

@@ -125,7 +125,7 @@ std::map<std::pair<std::int64_t, int>, OracleLikeness> layers_of_ddg() {
   return found;
 }
 
-TEST(LayerProbes, OfADelayedGradientAreThoseOfPlainAutograd) {
+TEST(LayerProbes, LayerProbesOfADelayedGradientAreThoseOfPlainAutograd) {
   const auto expected = layers_of_ddg();
   std::map<std::int64_t, std::map<int, double>> cosines;  // by turn and layer
   for (const Record& record :
@@ -157,7 +157,7 @@ TEST(LayerProbes, OfADelayedGradientAreThoseOfPlainAutograd) {
   EXPECT_GT(apart, 1e-3) << "each layer would be as true as its block";
 }
 
-TEST(LayerProbes, OfABlockOfOneLayerAreThoseOfTheBlock) {
+TEST(LayerProbes, LayerProbesOfABlockOfOneLayerAreThoseOfTheBlock) {
   const auto kept = std::make_shared<Kept>();
   Training training(small_experiment(kNet + rate(0.1) + policy("local_loss") +
                                      "probe = {every = 4, layers = true}\n"),

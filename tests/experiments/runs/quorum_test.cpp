@@ -134,7 +134,7 @@ TEST(Backup, ThatAreAlikeLeaveNoStepWithFewerGradients) {
 }
 
 // A1: who is dropped decides nothing where all have the same batch.
-TEST(Backup, OfTheSameBatchesMakeTheStepsOfOneWhoeverIsDropped) {
+TEST(Backup, ReplicasOfTheSameBatchesMakeTheStepsOfOneWhicheverIsDropped) {
   const auto lines = [](int samples, const char* more) {
     return fmt::format(
         "batch_size = 1\nturns = {}\ndata = {{train = {}, test = 16}}\n"

@@ -230,7 +230,7 @@ TEST_F(FreeRestart, GoesOnInThePhaseOfItsTimetable) {
   expect_replayed();
 }
 
-TEST_F(FreeRestart, OfARunThatEndedIsMadeByHand) {
+TEST_F(FreeRestart, FreeRestartOfARunThatEndedIsMadeByHand) {
   const Outcome killed = run(
       "disturbed", std::string(kFree) + "--inject 'kill block 2 @ turn 14'");
   EXPECT_EQ(killed.status, 1);

@@ -96,7 +96,7 @@ TEST_F(RunOnFiles, GoesOnWithAnotherFileOfTheSameContentAlone) {
   EXPECT_EQ(moved.status, 0) << moved.text;
 }
 
-TEST_F(RunOnFiles, OfAnOlderProgramGoesOnAndSaysWhatCantBeCompared) {
+TEST_F(RunOnFiles, RunOnFilesOfAnOlderProgramGoesOnAndSaysWhatCantBeCompared) {
   train();
   change_run_json([](Json& run) { run.erase("data"); });
   write_data("train.safetensors", 240, /*is_reversed=*/true);

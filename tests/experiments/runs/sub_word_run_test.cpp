@@ -106,7 +106,7 @@ TEST_F(SubWordRun, IsContinuedWithItsOwnTokenizerOnly) {
   succeed(resume);
 }
 
-TEST_F(SubWordRun, OfADamagedTokenizerIsRefusedInOneLine) {
+TEST_F(SubWordRun, SubWordRunOfADamagedTokenizerIsRefusedInOneLine) {
   const std::string model = write("my.model", "none");
   EXPECT_THAT(
       fail("run " +

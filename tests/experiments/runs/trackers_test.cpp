@@ -117,7 +117,7 @@ TEST_F(Trackers, EndWithAProgramThatIsKilled) {
   EXPECT_FALSE(fs::exists(path("wandb.end"))) << "it was killed";
 }
 
-TEST_F(Trackers, OfOtherNamesAreRefused) {
+TEST_F(Trackers, TrackersOfOtherNamesAreRefused) {
   const Outcome outcome = run(listening_python(), "logger=wandv");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("logger"), HasSubstr("wandb")));

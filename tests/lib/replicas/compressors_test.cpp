@@ -368,7 +368,7 @@ TEST_P(Remembering, HasSentAndKeptAllGradientsTogether) {
   }
 }
 
-TEST(TopK, OfAllElementsIsNotCompressed) {
+TEST(TopK, TopKOfAllElementsIsNotCompressed) {
   const auto compresses = [](double ratio) {
     return static_cast<bool>(kind_of("top_k", {{"ratio", ratio}}).make);
   };
@@ -434,7 +434,7 @@ TEST(Dgc, WithoutMasksSendsAndKeepsTheMovementOfMomentumSgd) {
   }
 }
 
-TEST(Dgc, OfAllElementsIsMomentumSgdOrWithMasksPlainSgd) {
+TEST(Dgc, DgcOfAllElementsIsMomentumSgdOrWithMasksPlainSgd) {
   for (const bool masking : {false, true}) {
     Replicas replicas(
         kind_of("dgc",
@@ -543,7 +543,7 @@ TEST(Sign, IsDecidedByTheMajorityAndATieIsZero) {
   EXPECT_EQ(vote_of({-2, -2, -2, -2}), vote_of({-2, -2}));
 }
 
-TEST(Sign, OfZeroIsNoVote) {
+TEST(Sign, SignOfZeroIsNoVote) {
   const auto vote_of = [](const std::vector<double>& values,
                           const Options& options) {
     Replicas replicas(kind_of("sign", options),

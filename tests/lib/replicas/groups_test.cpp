@@ -141,7 +141,7 @@ std::vector<Tensors> means_of(Groups groups, const std::vector<Tensors>& mine) {
   return means;
 }
 
-TEST(Means, OfEqualTensorsHaveTheirBits) {
+TEST(Means, MeansOfEqualTensorsHaveTheirBits) {
   for (const MakeGroups make : {in_memory, over_links})
     for (const int members : {2, 3, 5, 6, 7}) {
       const std::vector<Tensors> mine(static_cast<std::size_t>(members),

@@ -62,7 +62,7 @@ TEST(ReplayBuffer, B5_WhatIsUsedUpMakesRoom) {
             "1:0 2:0 0:0 -");
 }
 
-TEST(ReplayBuffer, OfOneBatchGivesTheLastOneWritten) {
+TEST(ReplayBuffer, ReplayBufferOfOneBatchGivesTheLastOneWritten) {
   for (const ReplayOrder order :
        {ReplayOrder::priority_lifo, ReplayOrder::fifo})
     EXPECT_EQ(played("w0 r w1 r r w2 w3 r", {.order = order}),

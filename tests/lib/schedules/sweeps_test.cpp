@@ -46,7 +46,7 @@ double seconds_per_turn(const RunPlan& plan) {
   return steady_speed(plan, costs, capacities_of(plan, 2)).seconds_per_turn;
 }
 
-TEST(Sweeps, OfOneStepFromTheTopAreAPlainBackward) {
+TEST(Sweeps, SweepsOfOneStepFromTheTopAreAPlainBackward) {
   for (int block = 1; block <= 3; ++block)
     EXPECT_EQ(turn_of(plan_of(3, moving(1)), block), "F0 B0 U0");
 }

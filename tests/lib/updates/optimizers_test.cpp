@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EveryOptimizer,
                            return std::string(info.param.name);
                          });
 
-TEST(Optimizer, OfAnUnknownNameIsRefusedWithAllNames) {
+TEST(Optimizer, OptimizerOfAnUnknownNameIsRefusedWithAllNames) {
   try {
     make_optimizer({.name = "adamq"}, parameters({"w"}));
     FAIL() << "it was made";
@@ -237,7 +237,7 @@ TEST(LearningRate, IsStableBetweenWarmUpAndCooldown) {
   EXPECT_NEAR(rate.at(39, 40, {10}), 0.28, 1e-12);
 }
 
-TEST(LearningRate, OfEachScheduleBeginsAtItsBaseAndNeverRises) {
+TEST(LearningRate, LearningRateOfEachScheduleBeginsAtItsBaseAndNeverRises) {
   for (const RateScheduleRow& row : rate_schedules()) {
     const LearningRate rate{.base = 1,
                             .schedule = row.make,

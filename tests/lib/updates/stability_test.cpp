@@ -96,7 +96,7 @@ void expect_edge(const Case& of, double rate) {
       << of.momentum << ", " << of.delay << ", " << of.spike;
 }
 
-TEST(StabilityEdge, OfDelayedSgdIsThatOfTheFormula) {
+TEST(StabilityEdge, StabilityEdgeOfDelayedSgdIsThatOfTheFormula) {
   for (const int delay : {0, 1, 3, 6})
     expect_edge({.delay = delay},
                 2 * std::sin(std::numbers::pi / (2 * (2 * delay + 1))));

@@ -107,7 +107,7 @@ TEST_F(RanksOnGpus, ThatAreToldToGoThroughTheHostWithoutAWord) {
 }
 
 /// It isn't what the ranks of a run must agree on.
-TEST_F(RanksOnGpus, OfWhichOneWantsNotToGoThroughTheHost) {
+TEST_F(RanksOnGpus, RanksGoThroughTheHostWhereOneRefusesCudaIpc) {
   train("[ $RANK = 1 ] && KEYS=cuda_ipc=false || KEYS=cuda_ipc=true", "$KEYS");
   expect_through_host("cuda_ipc = false");
 }
@@ -120,12 +120,12 @@ std::string on_hosts_marked(const std::string& mark) {
       std::string(64, 'a'), mark);
 }
 
-TEST_F(RanksOnGpus, OfAutoTransportUseCudaIpcWhereTheyAreOnOneHost) {
+TEST_F(RanksOnGpus, RanksOfAutoTransportUseCudaIpcWhereTheyAreOnOneHost) {
   train(on_hosts_marked("same"), "transport=auto");
   expect_by_ipc();
 }
 
-TEST_F(RanksOnGpus, OfAutoTransportGoThroughTheHostBetweenHosts) {
+TEST_F(RanksOnGpus, RanksOfAutoTransportGoThroughTheHostBetweenHosts) {
   train(on_hosts_marked("$RANK"), "transport=auto");
   expect_through_host("they are on two hosts");
 }

@@ -76,7 +76,7 @@ TEST_F(StartOfCuda, ByTheWaitOfAThreadWithoutADeviceForACopyIsRight) {
   EXPECT_TRUE(copy.tensor.eq(1).all().item<bool>());
 }
 
-TEST(CurrentDevice, OfTheCpuIsNothing) {
+TEST(CurrentDevice, CurrentDeviceOfTheCpuIsNone) {
   const CurrentDevice on(c10::DeviceType::CPU);
   EXPECT_EQ(current_device(), 0);
 }

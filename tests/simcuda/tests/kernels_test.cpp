@@ -67,7 +67,7 @@ std::vector<float> values_of(const Shape& shape) {
 
 class CodecThere : public Simulated {};
 
-TEST_F(CodecThere, OfInt8HasTheBitsOfTheCpu) {
+TEST_F(CodecThere, CodecThereOfInt8HasTheBitsOfTheCpu) {
   const CodecKernels& cpu = cpu_codec_kernels();
   ASSERT_NE(cuda_codec_kernels(), nullptr);
   const CodecKernels& cuda = *cuda_codec_kernels();

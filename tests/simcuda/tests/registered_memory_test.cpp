@@ -77,7 +77,7 @@ TEST_F(RegisteredMemory, IsRefusedWhereSomeOfItIsRegistered) {
   EXPECT_TRUE(registered(memory(0, 4096)));
 }
 
-TEST_F(RegisteredMemory, OfNoBytesIsRefused) {
+TEST_F(RegisteredMemory, RegisteredMemoryOfNoBytesIsRefused) {
   EXPECT_FALSE(registered({}));
   EXPECT_THAT(why_, HasSubstr("invalid argument"));
 }

@@ -210,7 +210,7 @@ TEST(Nmf, BeginsWithFactorsThatShareNoUnit) {
   EXPECT_TRUE(f.sum(0).gt(0).all().item<bool>()) << "a unit has no factor";
 }
 
-TEST(Nmf, OfAsManyFactorsAsUnitsLetsFeaturesThrough) {
+TEST(Nmf, NmfOfAsManyFactorsAsUnitsLetsFeaturesThrough) {
   const at::Tensor h = drawn("h", {4, 5}).abs();
   const auto off = [&](std::int64_t rank) {
     const auto lower = boundary({{"rank", {.value = rank}}});

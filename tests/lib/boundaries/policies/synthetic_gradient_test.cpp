@@ -371,7 +371,8 @@ TEST(SyntheticGradient, MayLearnAsPublishedCodeDoes) {
             1e-6);
 }
 
-TEST(SyntheticGradient, OfARandomBiasIsFirstTheSameForAllSamples) {
+TEST(SyntheticGradient,
+     SyntheticGradientOfARandomBiasIsFirstTheSameForAllSamples) {
   for (const char* net :
        {kNet,
         "blocks = ['0', '1-']\nmodel = {name = 'conv3', channels = 8}\n"}) {

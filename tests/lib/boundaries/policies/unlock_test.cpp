@@ -276,7 +276,7 @@ TEST(Unlock, NamesItsModelsByTheLayerBelow) {
   EXPECT_EQ(shapes, expected);
 }
 
-TEST(Unlock, OfOneBoundaryLeavesTheOthersLocked) {
+TEST(Unlock, UnlockOfOneBoundaryLeavesTheOthersLocked) {
   const Experiment experiment = small_experiment(
       kNet + rate(0.1) +
       "boundary = {1 = {policy = 'synthetic_gradient'}, 2 = {policy = "

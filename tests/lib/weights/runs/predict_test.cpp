@@ -114,7 +114,7 @@ TEST(Predict, CountsTheDecoupledDecayOfAdamwAndMuon) {
   }
 }
 
-TEST(Predict, OfNoUpdatesAheadIsTheWeightsAsTheyAre) {
+TEST(Predict, PredictOfNoUpdatesAheadIsTheWeightsAsTheyAre) {
   Stepped stepped({.momentum = 0.5});
   stepped.step(5);
   EXPECT_EQ(distance(stepped.predicted(0), stepped.now()), 0);
@@ -161,7 +161,7 @@ TEST(Predict, IsStashAtLearningRateZeroAndNotAbove) {
   EXPECT_NE(difference(moving.at(1), moving_stashed.at(1)), "");
 }
 
-TEST(Predict, OfOneBlockIsBackprop) {
+TEST(Predict, PredictOfOneBlockIsBackprop) {
   const std::string rest =
       "blocks = 1\nmodel = {hidden = [24]}\n" + momentum(0.1);
   const auto predicted =

@@ -237,7 +237,7 @@ TEST(Petra, T2_OfOneBlockIsBackprop) {
   EXPECT_GT(distance(with("['0-1', '2-3', '4-']", petra_keys), backprop), 1e-3);
 }
 
-TEST(Petra, OfLayersWithoutAnInverseReplaysTheirInputs) {
+TEST(Petra, PetraOfLayersWithoutAnInverseReplaysTheirInputs) {
   const auto mlp = [](const std::string& view) {
     return "blocks = 3\nmodel = {hidden = [24, 20]}\nboundary = {policy = "
            "'fully_decoupled', weights = '" +
