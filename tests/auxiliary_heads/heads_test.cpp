@@ -54,7 +54,7 @@ TEST_P(HeadContract, GradientReachesTheFeatures) {
   EXPECT_GT(features_.grad().abs().max().item<double>(), 0);
 }
 
-/// Of a layer in a stack; the norm behind it takes its gradient away.
+/// Whether this is a bias before a norm, which takes its gradient away.
 bool is_bias_before_norm(const std::string& name) {
   return name.ends_with(".bias") &&
          (name.find(".conv") != name.npos || name.find(".linear") != name.npos);

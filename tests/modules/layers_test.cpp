@@ -145,7 +145,7 @@ TEST(Dropout, DropoutOfChannelsDropsAllPixelsOrNone) {
   const at::Tensor pixels = output.flatten(2);  // [N, C, H W]
   EXPECT_TRUE(at::equal(pixels.amin(2), pixels.amax(2)));
   const double kept = (pixels.select(2, 0) == 2).sum().item<double>();
-  // Of 128 channels 64 are expected, 5.7 is a standard deviation.
+  // 64 of 128 channels are expected, 5.7 is a standard deviation.
   EXPECT_NEAR(kept, 64, 23);
 }
 

@@ -25,8 +25,8 @@ void ask_for(int device);
 /// report, where nobody has asked for it.
 void call_on_current(std::string_view call);
 
-/// The same of a call that takes any device on which CUDA is started, and only
-/// without one the current.
+/// Checks a call that takes any device on which CUDA is started, and the
+/// current one only where there is none.
 void call_on_any(std::string_view call);
 
 /// Throws where break_device() has the device.

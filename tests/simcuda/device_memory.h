@@ -21,7 +21,8 @@ class Arena {
 
   /// Throws c10::OutOfMemoryError.
   std::byte* allocate(std::size_t bytes);
-  /// It is kept for who wants as much, as by LibTorch's allocator.
+  /// Keeps the memory for the next request of that size, as LibTorch's
+  /// allocator does.
   void release(std::byte* data, std::size_t bytes);
   /// Gives what is kept back to the device.
   void empty_cache();

@@ -103,7 +103,7 @@ TensorView floats(std::int64_t count) {
   return counting_tensor(DType::float32, {count}, {1});
 }
 
-/// Its bytes say which message it is of.
+/// Tensor whose bytes say which message it belongs to.
 TensorView numbered(std::size_t bytes, std::size_t number) {
   TensorView tensor =
       counting_tensor(DType::uint8, {static_cast<std::int64_t>(bytes)}, {1});

@@ -98,7 +98,7 @@ class SharedKill : public testing::Test {
     EXPECT_EQ(launcher_->line(), "going");
     EXPECT_EQ(worker_->line(), "going");
   }
-  // It says why, exits by itself, and long before its deadline of a minute.
+  // The survivor says why, and exits long before its deadline of a minute.
   void expect_told(Process& survivor, const std::string& why) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THAT(survivor.line(), HasSubstr(why));

@@ -126,7 +126,7 @@ TEST(SharedMemory, SaysWhySlotsAreNotPinned) {
             "the link has no slots");
 }
 
-/// Whoever can't use them where they lie.
+/// For receivers that can't use tensors where they lie.
 TEST(SharedMemory, CopiesOutOfSlotsAndGivesThemBack) {
   Ends ends = ends_with_slots(1);
   passed(ends, tensor_from(allocate_buffer));

@@ -195,7 +195,7 @@ TEST(TcpConnection, SendsSmallFramesAtOnce) {
   EXPECT_NE(tcp_option(*connection.caller, TCP_NODELAY), 0);
 }
 
-// It would end a connection to a peer that is alive and slow.
+// A user timeout would end a connection to a peer that is alive and slow.
 TEST(TcpConnection, HasNoUserTimeout) {
   const TcpConnection connection("127.0.0.1");
   EXPECT_EQ(tcp_option(*connection.called, TCP_USER_TIMEOUT), 0);

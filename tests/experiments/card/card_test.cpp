@@ -157,7 +157,7 @@ TEST_F(Cards, ContinuesARunThatWasInterrupted) {
   EXPECT_EQ(report()["runs"][0]["ours"].get<double>(), whole);
 }
 
-// It was killed between its last checkpoint and the marker.
+// A run that was killed between its last checkpoint and the marker.
 TEST_F(Cards, ARunWithAllItsTurnsAndFigureIsDone) {
   const std::string file = card("", "");
   run(file);

@@ -19,7 +19,7 @@ Experiment experiment_of(const std::string& name) {
   return read_experiment(config, "");
 }
 
-/// Of the blocks below the last, how many are given a gradient from above.
+/// Number of blocks below the last that get a gradient from above.
 std::int64_t taught_from_above(const Experiment& experiment) {
   const auto& blocks = experiment.plans.front().blocks;
   return std::count_if(

@@ -72,7 +72,7 @@ std::string refusal(const Bytes& file) {
   return error_of([&] { decode_image(file, "a file"); });
 }
 
-/// Of all pixels.
+/// Expects the colour in all pixels.
 void expect_near(const Bytes& rgb, std::array<int, 3> colour, int tolerance) {
   for (std::size_t i = 0; i < rgb.size(); ++i)
     ASSERT_NEAR(rgb[i], colour.at(i % 3), tolerance) << "byte " << i;
@@ -130,7 +130,7 @@ TEST(APng, WithAChangedHeaderIsRefused) {
 }
 
 TEST(APng, ThatSaysItIsHugeIsRefusedBeforeMemoryIsTaken) {
-  // Its rows are missing, but nobody comes to look for them.
+  // The rows are missing, but the size is refused before they are read.
   const Bytes png = png_of(100'000, 100'000, PngKind::rgb, {});
   EXPECT_THAT(refusal(png), HasSubstr("100000 x 100000 pixels"));
 }

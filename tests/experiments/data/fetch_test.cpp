@@ -201,7 +201,7 @@ TEST_F(Fetch, A404LosesNothingOfAPartialFile) {
 }
 
 TEST_F(Fetch, SaysThatThereIsNoServer) {
-  // Nobody listens at port 1, where the set says that it is published.
+  // No server listens at port 1, where the set says that it is published.
   FetchOptions options = this->options("");
   options.url = "";
   EXPECT_THAT(error_of([&] { fetch(set(), options); }),

@@ -146,7 +146,7 @@ class Contrary : public Program {
         found.push_back(std::move(record));
     return found;
   }
-  /// Its evaluations without when they were made.
+  /// Evaluations of the run, without their times.
   std::vector<std::string> evaluations(const std::string& dir) const {
     std::vector<std::string> lines;
     for (Record record : records(dir, "evaluation")) {

@@ -42,7 +42,7 @@ TEST(ProductCount, KnowsMatricesAndConvolutions) {
   const auto maps = at::ones({2, 4, 8, 8});
   const auto filters = at::ones({6, 4, 3, 3}).requires_grad_();
   at::Tensor out;
-  // Of stride 2, with a border of 1: 4 x 4 places.
+  // Stride 2 and a border of 1: 4 x 4 places.
   EXPECT_EQ(count_products([&] { out = at::conv2d(maps, filters, {}, 2, 1); }),
             2. * 2 * 6 * 16 * 4 * 9);
   // The maps ask for no gradient.

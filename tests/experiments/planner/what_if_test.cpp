@@ -179,7 +179,7 @@ TEST(RecordedRun, KnowsThatAMessageIsThereBeforeItsSenderGoesOn) {
   EXPECT_NEAR(run.latency.at(0), -1, 1e-9);
 }
 
-/// Of the same model, in other blocks.
+/// Experiment with this model in other blocks.
 Experiment cut(const std::string& blocks, const std::string& policy) {
   return read_experiment(parse_toml("blocks = " + blocks +
                                         "\ndata = {train = 64, test = 16}\n"

@@ -60,8 +60,8 @@ TEST(MethodAxes, AxesOfMonoForwardAreThoseOfLocalLosses) {
   EXPECT_EQ(of_preset("auto_assist").own_signals, 0);
 }
 
-/// Of the batches that it trains on; the losses that come down are as small as
-/// labels, and left out like them.
+/// Passes count for batches that are trained on; the losses that come down are
+/// as small as labels, and left out like them.
 TEST(MethodAxes, AxesOfAutoAssistAreThoseOfItsPolicy) {
   const MethodAxes axes = of_preset("auto_assist");
   EXPECT_EQ(axes.forwards, 0);

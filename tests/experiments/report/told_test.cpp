@@ -149,7 +149,7 @@ TEST_F(Told, ASweepRefusesAKeyThatIsGivenTwice) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-/// Of so many cells of each of these methods.
+/// Styles of so many cells of each of these methods.
 std::vector<CellStyle> styles(const std::vector<std::string>& methods,
                               int count) {
   Study study;

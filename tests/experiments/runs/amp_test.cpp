@@ -129,7 +129,7 @@ class PlainAmp {
     }
   }
 
-  /// Of the mean cross entropy.
+  /// Gradient of the mean cross entropy at the logits.
   at::Tensor at_logits(std::int64_t batch) const {
     const at::Tensor& logits = values_.at({blocks_, batch}).back();
     const at::Tensor truth =

@@ -139,7 +139,7 @@ TEST(Compression, CountsTheBytesThatReplicasHaveSent) {
   EXPECT_EQ(sent(""), -1);
   const Experiment planned =
       small_experiment(net + replicas(2, ", compress = 'qsgd'"));
-  // Of 6 turns, to one other replica.
+  // Bytes of 6 turns, to one other replica.
   EXPECT_NEAR(static_cast<double>(sent(", compress = 'qsgd'")),
               6 * planned.costs.exchange_bytes.at(0), 6 * 64);
 }

@@ -46,7 +46,7 @@ class Export : public Program {
                path("run"));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
   }
-  /// Of the run, with `more` on the command line, into "out.safetensors".
+  /// Tensors of an export with `more` on the command line.
   NamedTensors exported(const std::string& more) {
     const Outcome outcome = sluice("export " + path("run") + " --out " +
                                    path("out.safetensors") + " " + more);

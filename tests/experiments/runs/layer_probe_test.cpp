@@ -75,8 +75,8 @@ OracleLikeness compared(const at::Tensor& applied, const at::Tensor& truth) {
       applied.sign().eq(truth.sign()).to(at::kDouble).mean().item<double>()};
 }
 
-/// Of the layers of block 1 under DDG, by (turn, layer): it applies the batch
-/// of the turn before at the weights of then.
+/// Likeness of block 1's layers under DDG, by (turn, layer): the block applies
+/// the batch of the turn before at the weights of then.
 std::map<std::pair<std::int64_t, int>, OracleLikeness> layers_of_ddg() {
   Training training(
       small_experiment(kDeepBlock + rate(0.5) + policy("delayed_gradient")));

@@ -83,7 +83,7 @@ TEST_F(LostReplicas, LossWhereReplicasWaitForAllEndsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
 }
 
-/// It has the centre.
+/// Replica 1 has the centre.
 TEST_F(LostReplicas, LossOfTheFirstReplicaEndsTheRun) {
   const Outcome outcome =
       run("disturbed",

@@ -235,7 +235,7 @@ TEST_F(PipelineProgram, WithoutAFlushGoesOnInOtherBlocksAndFromOtherWeights) {
   }
 }
 
-/// Of each block, index k-1.
+/// Bytes of the graphs of each block, index k-1.
 std::vector<std::int64_t> graph_bytes(const std::string& order, int batches) {
   std::vector<std::int64_t> bytes;
   for (const Rehearsal& each :

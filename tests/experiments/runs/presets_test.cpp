@@ -153,7 +153,7 @@ void expect_said(const ConfigNode& page, const ConfigNode* file,
     expect_said(value, file->find(key), path + "." + key);
 }
 
-/// Of the presets in a folder of experiments/configs, too.
+/// Presets in a folder of experiments/configs are among them.
 TEST(Presets, EachHasAConfigThatSaysTheSame) {
   const fs::path folder =
       fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs";

@@ -182,7 +182,7 @@ TEST(Quorum, WaitsForMoreWithinItsGrace) {
             kFree,
         slow);
   };
-  // It needs 12 s, the others 6.
+  // Replica 3 needs 12 s, the others 6.
   EXPECT_GT(run(5).blocks[2].merges_without_it, 0);
   const Recorded patient = run(7);
   EXPECT_EQ(patient.blocks[2].merges_without_it, 0);

@@ -36,7 +36,7 @@ TEST(MachinePeak, IsComparedWithSixOperationsOfAMultiplyAdd) {
 
 class Rates : public Program {
  protected:
-  /// Of a run with that model and data; its output goes to text_.
+  /// Summary of a run with that model and data; its output goes to text_.
   records::Summary summary_of(const std::string& config) {
     const Outcome outcome =
         sluice("run " + write("config.toml", config) + " --dir " + path("run"));

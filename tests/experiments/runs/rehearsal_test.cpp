@@ -175,8 +175,9 @@ INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfARun,
 
 using ForecastOfACentre = ForecastOfARun;
 
-// Of a server of three replicas: its weights, its momentum, and those that each
-// replica has pulled; at rest a copy of these and the weights once more.
+// Memory of the server of three replicas: its weights, its momentum, and those
+// that each replica has pulled; at rest a copy of these and the weights once
+// more.
 TEST_P(ForecastOfACentre, IsWhatReplica1Measures) {
   const std::string centre =
       "'optimizer={name=\"sgd\",lr=0.01,momentum=0.5}' forecast=true";

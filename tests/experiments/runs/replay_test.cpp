@@ -117,7 +117,7 @@ class FreeFolder : public Program {
     for (const std::string& line : lines) text += line + "\n";
     write("run/schedule.txt", text);
   }
-  /// Of the replay.
+  /// Error of the replay.
   std::string refusal() const {
     try {
       replay(path("run"));

@@ -162,7 +162,7 @@ class LiveRun : public RunLock {
   }
   ~LiveRun() override {
     end();
-    // It writes there; where nobody reaps it, it stays.
+    // The process writes there; without a parent that reaps it, it stays.
     for (int i = 0; i < 500 && pid_ != 0 && ::kill(pid_, 0) == 0; ++i)
       std::this_thread::sleep_for(milliseconds(10));
   }
@@ -200,7 +200,7 @@ TEST_F(LiveRun, IsReadByAnybody) {
 TEST_F(LiveRun, ThatIsKilledIsContinuedAtOnce) {
   end();
   const auto saved = find_checkpoints(path("live/checkpoints")).rbegin()->first;
-  // It may save one more before it is gone.
+  // The process may save one more before it is gone.
   const Outcome resumed = sluice(
       fmt::format("run --resume {} turns={}", path("live"), saved + 200));
   EXPECT_EQ(resumed.status, 0) << resumed.text;

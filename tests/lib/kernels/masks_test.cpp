@@ -65,7 +65,7 @@ TEST(Masks, DrawnInPartsAreTheWhole) {
   }
 }
 
-/// The same elements, element by element in the other order.
+/// Elements in the other memory order, one by one.
 Values reordered(const Values& mask, const ChannelsLast& shape) {
   Values result;
   const std::int64_t size = shape.channels * shape.pixels;
@@ -109,7 +109,7 @@ TEST(Masks, KeepTheShareThatTheyShall) {
     }
 }
 
-/// Of neighbouring keys half of all elements are the same at p = 1/2.
+/// Masks of neighbouring keys agree in half of all elements at p = 1/2.
 TEST(Masks, MasksOfDifferentKeysAreIndependent) {
   constexpr std::int64_t kCount = 40'000;
   for (std::uint64_t key = 1; key <= 50; ++key) {

@@ -8,8 +8,8 @@
 
 namespace sluice::records_test {
 
-/// Of a line as versions before this struct have written it: it says the same
-/// when it is read and written again.
+/// Record of a line that versions before this struct have written: reading and
+/// writing it again gives the line.
 template <class T>
 T read_again(const std::string& line) {
   const auto said = record_from_json(line).as<T>();

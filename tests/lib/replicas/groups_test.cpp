@@ -52,7 +52,7 @@ Tensors tensors_of(int member, int round) {
           at::randn({1})};
 }
 
-/// Of each member, with threads of their own.
+/// Sums of each member, with a thread each.
 std::vector<Tensors> sums_of(Groups& groups, int round) {
   std::vector<Tensors> sums(groups.size());
   std::vector<std::jthread> threads;

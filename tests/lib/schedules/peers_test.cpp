@@ -132,7 +132,7 @@ TEST(Peers, PeersOfGraphsAreTheirNeighbours) {
   EXPECT_THAT(peers_of(kRing, 5, 1, 0).to, ElementsAre(2, 5));
   EXPECT_THAT(peers_of(kRing, 2, 1, 9).to, ElementsAre(2));
   const PeerGraph torus{.shape = PeerShape::torus};
-  // Of 3 rows and 4 columns; of 2 and 2 the two ways round are one.
+  // A torus of 3 rows and 4 columns; in 2 x 2 the two ways round are one.
   EXPECT_THAT(peers_of(torus, 12, 1, 0).to, ElementsAre(2, 4, 5, 9));
   EXPECT_THAT(peers_of(torus, 4, 1, 0).to, ElementsAre(2, 3));
   EXPECT_THAT(peers_of({.shape = PeerShape::complete}, 4, 3, 0).from,
@@ -246,7 +246,7 @@ TEST(Peers, PeersOfHopsHaveTheExactMeanAfterLogarithmicallyMany) {
   }
 }
 
-// Of a ring of N with weights of a third, the second eigenvalue is
+// For a ring of N with weights of a third, the second eigenvalue is
 // (1 + 2 cos(2 pi / N)) / 3.
 TEST(Peers, PeersOfARingContractByItsSpectralGap) {
   constexpr int kMembers = 8;

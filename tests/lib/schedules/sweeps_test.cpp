@@ -154,8 +154,8 @@ TEST(Sweeps, NeedBlocksThatWaitForEachOther) {
       ThrowsMessage<UserError>(HasSubstr("micro_batches = 1")));
 }
 
-/// Of the losses of blocks 3 and 4, which move block 2, block 1 takes that of
-/// block 3 alone.
+/// Block 1 takes the loss of block 3 alone, where the losses of blocks 3 and 4
+/// move block 2.
 TEST(Sweeps, AVariableMovesByOneGradient) {
   const std::vector<Traits> boundaries = {Traits{.reach = 2}, moving(1),
                                           Traits{.own = true}};

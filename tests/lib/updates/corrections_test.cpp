@@ -20,7 +20,7 @@ OptimizerKeys corrected_by(std::string_view name,
   return keys;
 }
 
-/// Of an update that applies one batch.
+/// Facts of an update that applies one batch.
 UpdateInfo stale_by(std::int64_t updates, std::int64_t turn = 0) {
   UpdateInfo info{.turn = turn, .rate = 0.1};
   info.in_updates.add(updates);

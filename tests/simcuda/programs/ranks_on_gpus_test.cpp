@@ -49,7 +49,7 @@ class RanksOnGpus : public testing::Test {
     ASSERT_EQ(outcome_.status, 0) << outcome_.text;
     metrics_ = slurp(folder_.path() + "/run/metrics.jsonl");
   }
-  /// Of both blocks.
+  /// Sum over both blocks.
   std::int64_t count(const std::string& key) const {
     const std::regex number("\"" + key + "\": ?([0-9]+)");
     std::int64_t sum = 0;
@@ -106,7 +106,7 @@ TEST_F(RanksOnGpus, ThatAreToldToGoThroughTheHostWithoutAWord) {
   EXPECT_THAT(outcome_.text, Not(HasSubstr("through the host")));
 }
 
-/// It isn't what the ranks of a run must agree on.
+/// cuda_ipc may differ between the ranks of a run.
 TEST_F(RanksOnGpus, RanksGoThroughTheHostWhereOneRefusesCudaIpc) {
   train("[ $RANK = 1 ] && KEYS=cuda_ipc=false || KEYS=cuda_ipc=true", "$KEYS");
   expect_through_host("cuda_ipc = false");

@@ -259,7 +259,7 @@ TEST_F(PlantedInAKernel, ABarrierForSomeThreadsIsFound) {
               testing::Contains(HasSubstr("not all threads of a block")));
 }
 
-/// Of the host, say.
+/// Memory of the host, for instance.
 TEST_F(PlantedInAKernel, MemoryOfNoDeviceIsRefused) {
   std::vector<std::int32_t> here(static_cast<std::size_t>(kElements));
   cudaLaunchConfig_t config;

@@ -80,7 +80,7 @@ TEST_F(Memory, BuffersArePinnedOnceTheirSizeIsKnown) {
   EXPECT_EQ(source(6000).bytes, 6000u);
 }
 
-/// They are taken in the event loop of a link.
+/// Links take buffers in their event loop.
 TEST_F(Memory, BuffersAreTakenWhileCudaIsBusy) {
   const BufferSource source = pinned_buffers(kGpu);
   std::unique_lock driver(machine().mutex);

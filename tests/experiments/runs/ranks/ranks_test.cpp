@@ -264,7 +264,7 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
 }
 
-// They wait for its centre, and may give it up a little before rank 0 does.
+// The other ranks wait for its centre, and may give up a little before rank 0.
 TEST_F(Ranks, RanksOfAQuorumLoseNoReplicaBecauseTheFirstHangs) {
   const Outcome outcome = start_all(
       "",

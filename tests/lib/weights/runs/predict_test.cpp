@@ -49,7 +49,7 @@ struct Stepped {
       update.apply(each, {.rate = kRate});
     }
   }
-  /// Those that a batch is forwarded with which has so many updates ahead.
+  /// Weights with which a batch is forwarded that has so many updates ahead.
   Tensors predicted(std::int64_t updates_ahead) {
     const auto view = make_weight_view(
         {.delay = 1, .weights = weights_at_backward("predict")},

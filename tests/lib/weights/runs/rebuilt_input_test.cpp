@@ -248,7 +248,7 @@ TEST(Petra, PetraOfLayersWithoutAnInverseReplaysTheirInputs) {
   EXPECT_NE(difference(rebuilt, trained(mlp("stash"))), "");
 }
 
-/// Of block 2.
+/// Most bytes that block 2 holds.
 double most_bytes(const std::string& view, const char* what) {
   class Kept final : public Sink {
    public:
