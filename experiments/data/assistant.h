@@ -45,7 +45,7 @@ class Assistant {
   void learn(const at::Tensor& inputs, const at::Tensor& labels,
              const at::Tensor& losses, double learning_rate);
   /// False for ever after a loss or a weight has become NaN or infinite: then
-  /// its votes mean nothing, and nobody should ask for them or teach it.
+  /// its votes mean nothing: use none of them, and teach it nothing.
   bool is_alive() const { return alive_; }
 
   /// As "<name>.weights.*" and "<name>.alive".

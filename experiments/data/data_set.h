@@ -25,7 +25,7 @@ struct FileFound {
 struct DataSet {
   SampleSpec sample = {};
   Split train = {};
-  Split test = {};  ///< what results are told of
+  Split test = {};  ///< the split of which results are reported
   /// The split that decides when to stop, and which checkpoint or run is best.
   /// Size 0 where there is none: then the test split decides.
   Split validation = {};

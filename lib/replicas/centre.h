@@ -63,7 +63,7 @@ class CentreRule {
   /// state() was restored.
   virtual void begin(const Tensors& weights, std::int64_t clock) = 0;
   /// Returns what the replica takes away, but for its place: tensors that
-  /// nobody writes any more.
+  /// are not written any more.
   virtual Served serve(Push push);
   /// Where replicas wait for others (Quorum): makes one step of what several
   /// bring, in the order of the replicas; then each takes its own by give().
@@ -195,7 +195,7 @@ class CentreLink {
   /// Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;
-  /// The replica has done all it had to do, and leaves nobody alone.
+  /// The replica has done its share, and leaves without a failure.
   virtual void finish() = 0;
 };
 

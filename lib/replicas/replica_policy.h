@@ -61,13 +61,13 @@ class ReplicaPolicy {
   /// The weights that the first step begins with; nothing: those that there
   /// are.
   virtual Tensors before_steps() const { return {}; }
-  /// What is told of step i, from 0.
+  /// Facts of step i, from 0, that its optimizer gets.
   virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
     return info;
   }
   /// How many steps late a gradient of this replica will be in the next update,
   /// where the replica has made so many updates since its forward.
-  /// To be asked in that update where weights are shared.
+  /// Call it in that update where weights are shared.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Step i has led to these weights.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
@@ -84,8 +84,8 @@ class ReplicaPolicy {
   virtual at::Tensor badness() const;
   virtual void adopted() {}
 
-  // Weights that the replicas have in common (ReplicaExchange::in_memory): all
-  // are told of those that are their own.
+  // Weights that the replicas have in common (ReplicaExchange::in_memory): each
+  // policy gets those that are its own.
 
   /// The first batch of an update comes: overwrites the weights with those that
   /// it shall see.

@@ -24,8 +24,8 @@ class SharedWeights {
   /// Copies them.
   void load(const Tensors& into) const;
   /// Adds how far each element has come from `before` to `after`. An element
-  /// that has not moved is left alone; one that nobody else has changed since
-  /// `before` becomes the bits of `after`.
+  /// that has not moved is left alone; one that no other replica has changed
+  /// since `before` becomes the bits of `after`.
   void add(const Tensors& before, const Tensors& after);
   /// How often add() was called.
   std::int64_t updates() const {

@@ -42,7 +42,7 @@ class Gathering {
   bool waits(int member) const { return waiting_.contains(member); }
   /// Whether as many wait as there must.
   bool has_quorum() const;
-  /// Whether there is nobody to wait for any more.
+  /// Whether no replica is to be waited for any more.
   bool is_complete() const;
   /// Replicas that waited, ascending; their wait ends here.
   std::vector<int> merge();

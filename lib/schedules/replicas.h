@@ -51,7 +51,7 @@ struct ReplicaExchange {
   /// published, and no sums. An agreement is always a sum over all.
   PeerGraph graph = {};
   /// The replicas have one copy of the weights in memory, which they read and
-  /// write when they like: nothing is exchanged, and nobody waits.
+  /// write when they like: no exchange and no wait.
   bool in_memory = false;
   /// When, with an update, all of them adopt the weights of the best one, in an
   /// exchange of its own (kAdopt).

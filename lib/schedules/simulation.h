@@ -228,13 +228,13 @@ class Simulation {
   std::optional<double> published_since(int seat) const;
   /// When the replicas have exchanged what an action settles; 0 for others.
   std::optional<double> settled_since(int seat) const;
-  /// Replicas that share weights wait for nobody but here: they agree before an
+  /// Replicas that share weights wait only here: they agree before an
   /// evaluation or a checkpoint, and go on together when it is over. So their
   /// order afterwards doesn't depend on how long it took, nor on whether the
   /// run was continued there. Another one that is still at it; 0: none is, or
   /// the seat's next action is a part of it.
   int at_rest(int seat) const;
-  /// When that was over; 0 where nobody waits for it. Nothing: not yet.
+  /// When that was over; 0 where no replica waits for it. Nothing: not yet.
   std::optional<double> rested_since(int seat) const;
   void rest(int seat, const Action& action, double end);
   /// A replica that has not published what this one's next action settles.

@@ -59,7 +59,7 @@ class SeatLog {
   /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
   /// The record of an update, of which went_on() tells. gradient_norm: a
-  /// scalar; undefined: it isn't told.
+  /// scalar; undefined: it isn't recorded.
   void updated(const Action& action, double learning_rate,
                const at::Tensor& gradient_norm);
   /// An update has been started, whether it is logged or not.

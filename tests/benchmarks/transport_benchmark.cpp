@@ -157,7 +157,7 @@ void stay_on_core(int place) {
   }
 }
 
-// The other process: does as it is told until the end.
+// The other process: answers requests until the end.
 void serve(const std::vector<std::string>& addresses) {
   IoThread io;
   std::vector<NamedLane> lanes = plain_lanes(kRawUnix, kRawTcp);

@@ -61,7 +61,7 @@ struct Allocation {
   std::byte* mapped = nullptr;
 };
 
-/// A copy from pinned memory that nobody has been seen to wait for. It reads
+/// A copy from pinned memory without a known wait for it. It reads
 /// the host's memory as late as may be.
 struct CopyToDevice {
   const std::byte* from = nullptr;

@@ -40,7 +40,7 @@ class IpcGreeting : public testing::Test {
     });
     lower_hears_ = greet_over(ends_.lower, lower_says_, &lower_);
   }
-  /// Both hear the same.
+  /// Both sides get this reason.
   void expect_none(const char* why) {
     greet();
     EXPECT_FALSE(lower_hears_.peer.has_value());

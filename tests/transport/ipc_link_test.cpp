@@ -325,7 +325,7 @@ TEST(IpcLink, MemoryThatWasRefusedIsNotAskedForAgainButTold) {
   EXPECT_EQ(pair.lower->asked, 1);
   EXPECT_THAT(told, testing::ElementsAre(HasSubstr("no 200 bytes left")));
   EXPECT_EQ(pair.traffic->why_host, told.at(0));
-  pair.send({numbered(100, 1)});  // of less nobody knows
+  pair.send({numbered(100, 1)});  // a size that wasn't refused is tried
   pair.read();
   EXPECT_EQ(pair.traffic->by_ipc, 1);
   pair.host.gpu.run_all();

@@ -1,4 +1,4 @@
-// A process that shares memory with another is killed: the other is told so,
+// A process that shares memory with another is killed: the other reports it,
 // and nothing stays behind.
 #include <chrono>
 #include <csignal>

@@ -243,7 +243,7 @@ int hand_overs() {
 }
 
 // Both ends of both sides wait, each in a thread of its own, and the I/O
-// threads are there too: whoever is woken must leave nobody asleep.
+// threads are there too: a thread that wakes must leave no other asleep.
 void exchange(std::chrono::microseconds spin, std::size_t capacity) {
   LinkOptions options = test_options(capacity, kPatient);
   options.shared_memory.spin = spin;

@@ -24,7 +24,7 @@ class FaultInjector {
   FaultInjector(const std::vector<Injection>& injections, int block,
                 const Heartbeat& heartbeat);
 
-  /// Before anything happens: where the launcher is told.
+  /// Sets the sink of the launcher, before anything happens.
   void tell(std::shared_ptr<Sink> launcher);
   /// The block is about to be made.
   void starts();

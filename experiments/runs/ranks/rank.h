@@ -27,7 +27,7 @@ struct Rank {
   std::string job = {};
   bool one_host = true;
   /// Where rank 0 listens when they are on several hosts, "host:port"; empty:
-  /// nobody said so.
+  /// unknown.
   std::string master = {};
 };
 

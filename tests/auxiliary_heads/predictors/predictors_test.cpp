@@ -17,7 +17,7 @@ namespace sluice::predictors_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A predictor of one hidden layer that is told the labels.
+/// A predictor of one hidden layer that gets the labels.
 std::shared_ptr<Predictor> predictor(ConfigurePredictor configure,
                                      const SampleShape& features) {
   static const Model model{.layers = {},

@@ -266,7 +266,7 @@ TEST_F(Contrary, ADriverHearsTheFiguresToChooseBy) {
   EXPECT_LE(figure("best_loss"), figure("loss"));
 }
 
-/// Runs that nobody trained: two evaluations each.
+/// Runs that were written, not trained: two evaluations each.
 class ChosenReport : public ReportFolder {
  protected:
   struct Figures {

@@ -1,5 +1,5 @@
-// A page of many cells, of runs that nobody trained: three methods, four
-// numbers of blocks, three learning rates and three seeds.
+// A page of many cells, of runs that were written, not trained: three methods,
+// four numbers of blocks, three learning rates and three seeds.
 #include <array>
 #include <filesystem>
 #include <map>

@@ -499,7 +499,7 @@ TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
                  "counts the versions");
 }
 
-/// Where no time passes the replicas take turns, and nobody comes between the
+/// Where no time passes the replicas take turns, and none comes between the
 /// forward and the update of another one.
 TEST(Replicas, ThatShareTheirWeightsAndTakeTurnsHaveTheBitsOfOne) {
   const std::string net =

@@ -287,7 +287,7 @@ TEST_F(Restart, AfterKillsOfRandomBlocksAtRandomTurnsGivesTheSameBits) {
   }
 }
 
-/// Kills a worker of the run at a moment that nobody has chosen.
+/// Kills a worker of the run at an arbitrary moment.
 void kill_one(const std::string& dir, int block, milliseconds after) {
   for (int tries = 0; tries < 3000; ++tries) {
     if (const int pid = worker_of(dir, block)) {

@@ -1,5 +1,5 @@
 // What a run that goes on, or is looked at again, must have in common with what
-// it was: its data and its split; and what is told of who computed it.
+// it was: its data and its split; and what is recorded of who computed it.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>

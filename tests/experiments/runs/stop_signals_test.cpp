@@ -63,8 +63,8 @@ class StopSignal : public Faults {
   }
 };
 
-// It sends the signal to the launcher, and then to the group, the launcher once
-// more: 3 of 3 were killed.
+// `timeout` sends the signal to the launcher, and then to the group, the
+// launcher once more: 3 of 3 were killed.
 TEST_F(StopSignal, StopSignalOfTimeoutSavesACheckpoint) {
   ProcessGroup group("timeout 600 " + line("ended", kSlow), output());
   await_checkpoint("ended");
@@ -181,8 +181,8 @@ TEST_F(StopSignal, ThatComesAgainLaterEndsTheRunAtOnce) {
 }
 
 /// Signals at random moments, and --resume, until the run is done.
-// A process that ended while it made a temporary folder left one that nobody
-// could tell was left.
+// A process that ended while it made a temporary folder left one that
+// looked like one in use.
 TEST(StopSignals, WaitWhileTheyAreHeld) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -92,7 +92,7 @@ TEST_F(Suspension,
           .count());
 }
 
-// Nobody supervises ranks: each has the deadlines of its links.
+// Ranks have no supervisor: each has the deadlines of its links.
 TEST_F(Suspension, SuspensionOfRanksForLongerThanTheTimeoutChangesNothing) {
   run_undisturbed();
   const std::string script = write(

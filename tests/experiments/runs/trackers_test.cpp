@@ -1,5 +1,5 @@
-// The key `logger`, with trackers that nobody has installed: a script in the
-// place of Python, which is told what `python -m sluice.track` is told.
+// The key `logger`, with trackers that aren't installed: a script in the place
+// of Python gets the arguments of `python -m sluice.track`.
 #include <chrono>
 #include <filesystem>
 #include <string>

@@ -47,7 +47,7 @@ std::string accumulated(int turns_of_update, int updates) {
          ", rule = 'mean'}\n";
 }
 
-/// Those of the first that the second has, too.
+/// Tensors of `all` that `others` has too.
 NamedTensors among(NamedTensors all, const NamedTensors& others) {
   std::map<std::string, at::Tensor> names(others.begin(), others.end());
   std::erase_if(
@@ -111,7 +111,7 @@ TEST_P(UnevenDelays, ReplicasOfOneAndManyHaveTheBitsOfOneNumber) {
             1e-5);
 }
 
-// Of the blocks that have several replicas.
+// Blocks that have several replicas keep shards.
 TEST(UnevenReplicas, MayKeepShardsOfTheOptimizer) {
   for (const char* more : {"", "optimizer.clip.norm = 0.1\n"}) {
     const std::string net =
@@ -150,7 +150,7 @@ TEST(UnevenReplicas, ReplicasOfSeveralWithSeveralBatchesSumThemInAnotherOrder) {
   for (const char* count : {"[4, 2]", "[2, 4]"}) {
     const auto all = trained(net + turns(6) + replicas(count));
     EXPECT_LT(distance(all[0], one), 1e-6) << count;
-    // Those of a block have the same bits all the same.
+    // Replicas of a block have equal bits even so.
     for (const NamedTensors& replica : all)
       EXPECT_EQ(difference(replica, among(all[0], replica)), "") << count;
   }

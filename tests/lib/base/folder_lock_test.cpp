@@ -224,7 +224,7 @@ TEST_F(FolderLocks, ThatWereTakenOverEndTheirProcess) {
   EXPECT_EXIT(
       {
         const FolderLock lock(folder_, {.beat = milliseconds(20)});
-        // Its heart may write just after that.
+        // The other process may write a heartbeat just after that.
         for (int i = 0; i < 1200; ++i) {
           leave(other);
           std::this_thread::sleep_for(milliseconds(50));

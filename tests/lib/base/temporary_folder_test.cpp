@@ -88,7 +88,7 @@ TEST_F(TemporaryFolders, FoldersOfOtherProgramsStay) {
   EXPECT_TRUE(fs::exists(of_other_boot));
 }
 
-// Its lock looks the same; `--dir` may name any folder there.
+// A run's lock looks the same, and `--dir` may name any folder there.
 TEST_F(TemporaryFolders, AreToldFromRunsThatWereKilled) {
   const std::string dead = left();
   for (const char* name : {"sluice-mnist", "sluice-tmp-mnist"}) {

@@ -301,8 +301,8 @@ TEST_P(Kinds, SumInTheOrderOfTheReplicas) {
   }
 }
 
-/// What one sends to another: bytes that say who it is from and to, as many as
-/// are nobody else's.
+/// What one sends to another: bytes that say who it is from and to, a number
+/// that no other pair has.
 at::Tensor letter(int from, int to, int round) {
   return at::full({from * 5 + to + round}, from * 16 + to, at::kByte);
 }

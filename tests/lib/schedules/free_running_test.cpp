@@ -44,7 +44,7 @@ std::string text_of(const std::vector<Action>& actions) {
   return text;
 }
 
-/// A block that does what it is told of its choices.
+/// A block that does the choices that the test names.
 class Chooser {
  public:
   explicit Chooser(const BlockPlan& plan) : Chooser(std::vector{plan}) {}
@@ -411,7 +411,7 @@ TEST(FreeSchedule, BlocksAboveADropForwardTheSameBatches) {
   EXPECT_EQ(batches(2, Op::update), batches(2, Op::forward));
 }
 
-/// What a simulation that is told all actions makes of them, without costs.
+/// What a simulation makes of all these actions, without costs.
 std::vector<std::string> retold(const std::vector<Traits>& boundaries,
                                 const Timeline& timeline) {
   const RunPlan plan = make_free_plan(boundaries);

@@ -57,7 +57,7 @@ TEST(ReplayBuffer, B5_AnEntryThatIsUsedUpLeaves) {
 }
 
 TEST(ReplayBuffer, B5_WhatIsUsedUpMakesRoom) {
-  // 1 has left, so 2 needs nobody's place.
+  // 1 has left, so 2 needs no other's place.
   EXPECT_EQ(played("w0 w1 r w2 r r r", {.batches = 2, .max_reuse = 0}),
             "1:0 2:0 0:0 -");
 }

@@ -107,7 +107,7 @@ TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
 TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
   const RunPlan plan =
       plan_of(3, waiting(Exchanged::weights, {.least = 2, .grace = 1}));
-  Grant grant;  // nobody rests after it
+  Grant grant;  // no replica rests after it
   grant.end_turn = 1;
   const auto timeline =
       simulate(plan, with_a_slow_third(10), capacities_of(plan, 2), grant);

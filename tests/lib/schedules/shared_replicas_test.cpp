@@ -1,4 +1,4 @@
-// Replicas that share weights wait for nobody, but before an evaluation or a
+// Replicas that share weights do not wait, except before an evaluation or a
 // checkpoint, and until it is over.
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// CUDA that is started on a device that nobody has asked for is reported.
+// CUDA that starts on a device that no code has asked for is reported.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <c10/util/Exception.h>

@@ -201,7 +201,7 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
 class EitherOfTwoRanks : public TwoRanks,
                          public testing::WithParamInterface<int> {
  protected:
-  /// `more` is wrong for a rank by itself; the other one hears of it, long
+  /// `more` is wrong for a rank by itself; the other one learns of it, long
   /// before it would give up.
   void expect_both_to_end(const std::string& more, const std::string& why) {
     constexpr double kSoon = 40;  // s: a busy machine takes its time

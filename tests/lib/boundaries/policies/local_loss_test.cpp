@@ -64,7 +64,7 @@ TEST(Backprop, L3_WeightsAboveChangeTheGradient) {
             "");
 }
 
-/// A head that is told other labels.
+/// A head that gets other labels.
 class Mislabelled final : public Lower {
  public:
   explicit Mislabelled(std::unique_ptr<Lower> policy)
