@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -90,9 +91,9 @@ TEST_F(NamedPaths, PathsOfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
   named.set_path("data.folder", {.value = "sets", .origin = origin});
   const ConfigNode found = with_named_paths(named);
   EXPECT_EQ(found.find("initial_weights")->literal(),
-            quoted(path("configs/w.safetensors")));
+            sluice::quoted(path("configs/w.safetensors")));
   EXPECT_EQ(found.find("data")->find("folder")->literal(),
-            quoted(path("configs/sets")));
+            sluice::quoted(path("configs/sets")));
 }
 
 // Names of token files are of data.folder, whatever lies beside the config.
@@ -100,8 +101,9 @@ TEST_F(NamedPaths, PathsOfTokensInAFolderStayNames) {
   write("configs/train.bin", "x");
   const Origin origin = {.file = config(""), .line = 1};
   for (const auto& [row, literal] :
-       {std::pair<std::string, std::string>{"tokens", quoted("train.bin")},
-        {"tensors", quoted(path("configs/train.bin"))}}) {
+       {std::pair<std::string, std::string>{"tokens",
+                                            sluice::quoted("train.bin")},
+        {"tensors", sluice::quoted(path("configs/train.bin"))}}) {
     ConfigNode named = {.value = ConfigNode::Table{}};
     named.set_path("data.name", {.value = row, .origin = origin});
     named.set_path("data.train", {.value = "train.bin", .origin = origin});
