@@ -44,7 +44,7 @@ class Tutorial : public PluginProgram {
   int configs_ = 0;
 };
 
-/// Of the model's layers, without heads and synthesizers.
+/// Tensors of the model's layers, without heads and synthesizers.
 NamedTensors of_layers(const NamedTensors& all) {
   NamedTensors layers;
   for (const auto& each : all)
@@ -52,7 +52,7 @@ NamedTensors of_layers(const NamedTensors& all) {
   return layers;
 }
 
-/// Of the rows of matrices.
+/// Means of the rows of matrices.
 NamedTensors row_means(const NamedTensors& all) {
   NamedTensors means;
   for (const auto& [name, tensor] : all)

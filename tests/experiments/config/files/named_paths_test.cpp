@@ -52,7 +52,7 @@ TEST_F(NamedPaths, AreLookedForBesideTheConfigWhereverTheProgramIsStarted) {
               HasSubstr("file = \"" + path("configs/sets/notes.txt")));
 }
 
-TEST_F(NamedPaths, OfTheCommandLineAreLookedForInTheCurrentFolder) {
+TEST_F(NamedPaths, PathsOfTheCommandLineAreLookedForInTheCurrentFolder) {
   config(kText);
   write_text("configs/sets/notes.txt");
   write_text("here/mine.txt");
@@ -73,7 +73,7 @@ TEST_F(NamedPaths, AreLookedForBelowTheRootOfDataAfterThat) {
                                   HasSubstr("beside the config")));
 }
 
-TEST_F(NamedPaths, OfAScriptedNetworkNameBothPlacesInTheirError) {
+TEST_F(NamedPaths, PathsOfAScriptedNetworkNameBothPlacesInTheirError) {
   config("model = {name = 'torchscript', file = 'net.pt'}\n");
   const Outcome missing = from_here("plan ../configs/c.toml");
   EXPECT_EQ(missing.status, 2);
@@ -82,7 +82,7 @@ TEST_F(NamedPaths, OfAScriptedNetworkNameBothPlacesInTheirError) {
                     HasSubstr("configs/net.pt"), HasSubstr(path("here"))));
 }
 
-TEST_F(NamedPaths, OfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
+TEST_F(NamedPaths, PathsOfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
   write("configs/w.safetensors", "x");
   ConfigNode named = {.value = ConfigNode::Table{}};
   const Origin origin = {.file = config(""), .line = 1};
@@ -97,7 +97,7 @@ TEST_F(NamedPaths, OfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
 }
 
 // Names of token files are of data.folder, whatever lies beside the config.
-TEST_F(NamedPaths, OfTokensInAFolderStayNames) {
+TEST_F(NamedPaths, PathsOfTokensInAFolderStayNames) {
   write("configs/train.bin", "x");
   const Origin origin = {.file = config(""), .line = 1};
   for (const auto& [row, literal] :
