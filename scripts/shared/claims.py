@@ -39,8 +39,9 @@ def blocks_of(text):
 
 
 def plain(text):
-    """Without code, and without where links lead."""
-    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", text))
+    """Without code, numbers of papers, and where links lead."""
+    text = re.sub(r"arXiv:[\d.]+", "", re.sub(r"`[^`]*`", "code", text))
+    return re.sub(r"\]\([^)]*\)", "]", text)
 
 
 def claims_a_result(block, said):

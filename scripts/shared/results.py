@@ -221,7 +221,7 @@ class Table:
         if not what.get("ratio"):
             yield "s", lambda key, rate, cell: short(cell.of("seconds"))
         yield "MiB", lambda key, rate, cell: short(
-            (cell.of("peak_memory_bytes") or 0) / MIB)
+            cell.of("peak_memory_bytes"), MIB)
         if samples:
             yield "B a sample", lambda key, rate, cell: (
                 "" if cell.of("bytes_sent") is None
@@ -236,9 +236,10 @@ class Table:
                         zip(*(cells for _, cells in filled)))
 
 
-def short(value):
+def short(value, unit=1):
     if value is None:
         return ""
+    value /= unit
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
@@ -296,20 +297,35 @@ def link_to(study):
     return f"../../{STUDIES}/{study}/README.md"
 
 
-def wrong_deviations(root, tables):
-    """Every "mean ± deviation" of a study's page that none of its cells has."""
-    for study in dict.fromkeys(table.what["study"] for table in tables):
-        have = [(cell.mean * factor, cell.deviation * factor)
-                for table in tables if table.what["study"] == study
-                for factor in (100 if table.more_is_better else 1,)
-                for _, cell in table.cells.values() if cell.n > 1]
-        path = f"{STUDIES}/{study}/README.md"
+def spreads(table):
+    """Every (value, what may stand after its ±) of a table's cells."""
+    factor = 100 if table.more_is_better else 1
+    for key, (_, cell) in table.cells.items():
+        if cell.n < 3:
+            continue
+        yield factor * cell.mean, factor * cell.deviation
+        yield factor * cell.mean, factor * cell.half
+        base = table.base(key)
+        if base is not None:
+            value, half, _, _ = cell.minus(table.cells[base][1])
+            if half is not None:
+                yield factor * abs(value), factor * half
+
+
+def wrong_spreads(root, tables):
+    """Each "value ± spread" of README and of studies that their rows don't have."""
+    by_page = {"README.md": tables}
+    for table in tables:
+        path = f"{STUDIES}/{table.what['study']}/README.md"
+        by_page.setdefault(path, []).append(table)
+    for path, its_tables in by_page.items():
+        have = [pair for table in its_tables for pair in spreads(table)]
         text = (root / path).read_text()
-        for mean, deviation in re.findall(r"(\d+\.\d+) ± (\d+\.\d+)", text):
-            digits = len(mean.split(".")[1])
-            if not any(f"{a:.{digits}f} {b:.{digits}f}" == f"{mean} {deviation}"
+        for found in re.findall(r"(\d+\.(\d+)) ± (\d+\.\d+)", text):
+            value, digits, spread = found[0], len(found[1]), found[2]
+            if not any((f"{a:.{digits}f}", f"{b:.{digits}f}") == (value, spread)
                        for a, b in have):
-                yield f"{path}: {mean} ± {deviation} isn't in its rows"
+                yield f"{path}: {value} ± {spread} isn't in its rows"
 
 
 def page(root, what, tables):
