@@ -88,6 +88,10 @@ class Cell:
     def half(self):
         return half_width(self.deviation, self.n)
 
+    def above(self, base, measure):
+        """The difference of means to another cell's, or 0 without one."""
+        return self.of(measure) - base.of(measure) if base else 0.0
+
     def minus(self, base):
         """(difference, half of its interval or None, seeds, whether paired)."""
         shared = sorted(set(self.by_seed) & set(base.by_seed))
@@ -160,6 +164,11 @@ class Table:
         return min(likely, default=None,
                    key=lambda other: (other[3] != key[3], other[3]))
 
+    def base_of(self, key):
+        """The cell of base()."""
+        base = self.base(key)
+        return None if base is None else self.cells[base][1]
+
     def one_block(self, key):
         """Back-propagation in as few blocks as there are."""
         name = self.what.get("base", "backprop")
@@ -180,10 +189,10 @@ class Table:
         samples = what.get("samples")
 
         def difference(key, cell):
-            base = self.base(key)
+            base = self.base_of(key)
             if base is None:
                 return ""
-            value, half, n, paired = cell.minus(self.cells[base][1])
+            value, half, _, paired = cell.minus(base)
             return self.shown(value, half, "+") + ("" if paired else " u")
 
         def over(key, of_base, of_cell):
@@ -272,9 +281,9 @@ def overview(tables):
                      *(f"K = {count}" for count in counts), "n"], rows)
 
 
-def table_below(text, heading):
-    """The head and the rows of the first table below a heading of a page."""
-    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
+def table_below(text, line):
+    """The head and the rows of the first table below what begins a line."""
+    lines = text.split(f"\n{line}", 1)[1].splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("|"))
     cells = []
     for line in lines[first:]:
@@ -305,9 +314,9 @@ def spreads(table):
             continue
         yield factor * cell.mean, factor * cell.deviation
         yield factor * cell.mean, factor * cell.half
-        base = table.base(key)
+        base = table.base_of(key)
         if base is not None:
-            value, half, _, _ = cell.minus(table.cells[base][1])
+            value, half, _, _ = cell.minus(base)
             if half is not None:
                 yield factor * abs(value), factor * half
 
@@ -326,6 +335,27 @@ def wrong_spreads(root, tables):
             if not any((f"{a:.{digits}f}", f"{b:.{digits}f}") == (value, spread)
                        for a, b in have):
                 yield f"{path}: {value} ± {spread} isn't in its rows"
+
+
+def wrong_figures(root, what, tables):
+    """Each figure in a study's own tables that none of the cells has."""
+    for each in what:
+        table = next(table for table in tables
+                     if table.what["title"] == each["table"])
+        factor = 100 if table.more_is_better else 1
+        have = [factor * value for key, (_, cell) in table.cells.items()
+                for measure in each["measures"]
+                for value in (cell.of(measure), cell.above(table.base_of(key),
+                                                           measure))]
+        path = f"{STUDIES}/{table.what['study']}/README.md"
+        head, rows = table_below((root / path).read_text(), each["below"])
+        for row in rows:
+            for name in each.get("columns", head[1:]):
+                for figure in re.findall(r"\d+\.\d+", row[head.index(name)]):
+                    digits = len(figure.split(".")[1])
+                    if figure not in [f"{value:.{digits}f}" for value in have]:
+                        yield (f"{path}: {figure} of {row[0]} isn't in the rows "
+                               f"of {each['table']}")
 
 
 def page(root, what, tables):

@@ -66,6 +66,18 @@ class Rows(unittest.TestCase):
             list(results.wrong_spreads(self.root, [table])),
             [f"{results.STUDIES}/a_study/README.md: 2.0 ± 0.9 isn't in its rows"])
 
+    def test_figures_of_a_studys_table_that_rows_do_not_have_are_found(self):
+        table = self.table(("boundary=backprop", 2, "", 1, 0.5, 2),
+                           ("boundary=FR", 2, "", 1, 0.5, 2.25), title="Small")
+        (self.study / "README.md").write_text(
+            "\nLosses:\n\n| method | loss | gap |\n|---|---|---|\n"
+            "| FR | 2.25 | +0.25 |\n| FR | 2.26 | |\n")
+        wrong = list(results.wrong_figures(self.root, [
+            {"table": "Small", "below": "Losses:", "measures": ["test_loss"]}],
+            [table]))
+        self.assertEqual(len(wrong), 1)
+        self.assertIn("2.26 of FR", wrong[0])
+
     def test_conclusions_have_figures_of_tables_and_their_n(self):
         text = "| FR | 2.271 |"
         self.assertEqual(list(results.complaints(
