@@ -24,6 +24,7 @@ SHORT_RUN = ["epochs=1", "engine=virtual", "limit.train=128",
 # Pages whose commands and blocks other tests have.
 TESTED_ELSEWHERE = {
     "docs/plugins.md": "NewPlugin, tests/install",
+    "docs/results/methods.md": "sweeps of studies, which need data sets: ShippedConfigs",
     "docs/parts.md": "Tutorial.HasConfigsThatAreRead",
     "docs/howto/parts-of-boundaries.md": "Tutorial.HasConfigsThatAreRead",
     "docs/howto/parts-of-updates.md": "Tutorial.HasConfigsThatAreRead",
