@@ -12,6 +12,7 @@
 #include "experiments/config/block_layers.h"
 #include "experiments/config/files/interpolation.h"
 #include "experiments/config/free_schedule_rules.h"
+#include "experiments/config/graph_rules.h"
 #include "experiments/config/lengths.h"
 #include "experiments/config/own_loop_rules.h"
 #include "experiments/config/phase_plans.h"
@@ -111,6 +112,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   experiment.capacities = capacities_of(
       experiment.plans, static_cast<std::size_t>(experiment.slack));
   finish_resolved(top, experiment);
+  check_graphs(experiment, top);
 }
 
 }  // namespace

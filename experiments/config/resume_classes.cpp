@@ -31,6 +31,7 @@ constexpr std::array kRows = {
     ResumeClass{"engine", kFree},
     ResumeClass{"transport", kFree},
     ResumeClass{"cuda_ipc", kFree},
+    ResumeClass{"graphs", kFree},
     ResumeClass{"threads", kFree, kLastBits},
     ResumeClass{"log_every", kFree},
     ResumeClass{"slack", kFree},

@@ -94,6 +94,13 @@ void Settings::describe(Fields& fields) {
              {.text = "between blocks on GPUs of a host, over transport = "
                       "\"shared_memory\" or \"auto\": tensors go from GPU to "
                       "GPU where CUDA can do so, not through the host"});
+  fields.key("graphs", graphs,
+             {.text = "on GPUs: capture the operations of a block's forward "
+                      "and backward once, and start them together as CUDA "
+                      "graphs from then on, which takes the host less time "
+                      "where nets are small; the same bits. Takes memory for "
+                      "each batch in flight, and has not been tried on a real "
+                      "GPU"});
   fields.key("epochs", epochs,
              {.text = "length of the training: batches trained on, of all "
                       "replicas, over those of the split",

@@ -226,6 +226,7 @@ std::span<const c10::IValue> last_of(const torch::jit::Stack& stack,
 }
 
 void Call::put_results(const std::vector<at::Tensor>& places, const Use& use) {
+  grow_outputs(use);
   const std::vector<at::Tensor> results =
       tensors_in(last_of(stack_, schema_.returns().size()));
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -241,8 +242,11 @@ void Call::put_results(const std::vector<at::Tensor>& places, const Use& use) {
 /// host as they are now.
 c10::IValue kept_argument(const c10::IValue& value) {
   const auto kept = [](const at::Tensor& tensor) {
-    return tensor.defined() && tensor.is_cpu() ? tensor.clone()
-                                               : unowned(tensor);
+    if (!tensor.defined() || !tensor.is_cpu()) return unowned(tensor);
+    at::Tensor copy = tensor.clone();
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return copy;
   };
   if (value.isTensor()) return kept(value.toTensor());
   if (!is_list_of_tensors(value)) return value;

@@ -94,6 +94,14 @@ TEST_F(Graphs, ViewsAndListsAndCopiesAreReplayed) {
   EXPECT_TRUE(are_all(parts.at(1), 4));
 }
 
+TEST_F(Graphs, CountersCount) {
+  const at::Tensor count =
+      at::zeros({}, at::TensorOptions(at::kLong).device(kGpu));
+  DeviceGraph graph(kGpu, [&] { at::Tensor(count) += 1; });
+  for (int i = 0; i < 3; ++i) graph.replay();
+  EXPECT_EQ(count.item<std::int64_t>(), 3);
+}
+
 /// A matrix product takes its shapes from memory that holds nothing yet.
 TEST_F(Graphs, BackwardsAreCaptured) {
   const at::Tensor x = at::ones({3, 4}, kGpu);
