@@ -13,9 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from sluice.errors import SluiceError
 from sluice.program import find_program
+from sluice.runs import Run
 from sluice.sweeps import Sweep
 
 CONFIG = pathlib.Path("experiments/configs/quickstart/methods.toml")
@@ -33,18 +36,18 @@ RUN = re.compile(
     r"(?P<left>\d+) left)?$")
 
 
-def config_file():
+def config_file() -> pathlib.Path:
     """The sweep's config: of a wheel, or of the checkout around this file."""
     if PACKED.exists():
         return PACKED
     return pathlib.Path(__file__).resolve().parents[2] / CONFIG
 
 
-def say(text=""):
+def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def progress_line(line, seconds):
+def progress_line(line: str, seconds: float) -> str | None:
     """A line of the sweep on a run, shorter and with a forecast of the time
     left; None: it is of something else."""
     found = RUN.match(line)
@@ -58,12 +61,13 @@ def progress_line(line, seconds):
     return f"{found['run']}{rest}, about {forecast:.0f} s"
 
 
-def run_sweep(program, config, settings):
+def run_sweep(program: str, config: pathlib.Path,
+              settings: Iterable[str]) -> int:
     """Its exit status."""
     started = time.monotonic()
     command = [program, "sweep", str(config), "--dir", str(FOLDER), *settings]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sweep:
-        for line in sweep.stdout:
+        for line in sweep.stdout or ():
             shown = progress_line(line.rstrip("\n"),
                                   time.monotonic() - started)
             if shown is not None:
@@ -74,11 +78,12 @@ def run_sweep(program, config, settings):
 class Row:
     """A cell's first run: figures are None where they are unknown."""
 
-    def __init__(self, cell, run, failed):
+    def __init__(self, cell: dict[str, Any], run: Run | None,
+                 failed: bool) -> None:
         self.name = cell["label"]
         self.failed = failed
         records = [] if failed or run is None else run.records()
-        summary = next((record for record in reversed(records)
+        summary: dict[str, Any] = next((record for record in reversed(records)
                         if record.get("kind") == "summary"), {})
         self.blocks = summary.get("blocks")
         self.accuracy = summary.get("accuracy")
@@ -89,7 +94,7 @@ class Row:
              if record.get("kind") == "evaluation"
              and (record.get("accuracy") or 0) >= TARGET), None)
 
-    def cells(self, rate_of_one_block):
+    def cells(self, rate_of_one_block: float | None) -> list[str]:
         speed = (self.rate / rate_of_one_block
                  if self.rate and rate_of_one_block else None)
         never = self.seconds is not None and self.reached is None
@@ -99,12 +104,12 @@ class Row:
                 figure(speed, "{:.2f} x")]
 
 
-def figure(value, form):
+def figure(value: object, form: str) -> str:
     is_number = isinstance(value, (int, float)) and math.isfinite(value)
     return form.format(value) if is_number else "-"
 
 
-def rows_of(sweep):
+def rows_of(sweep: Sweep) -> Iterator[Row]:
     """A row per cell of the sweep, in its order."""
     runs = {cell["label"]: run for cell, _, run in reversed(list(sweep.cells()))}
     for cell in sweep.plan["cells"]:
@@ -113,7 +118,7 @@ def rows_of(sweep):
                   folder.with_suffix(".failed").exists())
 
 
-def table(rows):
+def table(rows: Iterable[Row]) -> list[str]:
     """Lines of a table, sorted by seconds to the accuracy; the last column is
     samples per second over those of the cell with one block."""
     rows = sorted(rows, key=lambda row: (row.reached or math.inf, row.failed))
@@ -128,7 +133,7 @@ def table(rows):
             for name, *others in lines]
 
 
-def timeline(program, sweep, label):
+def timeline(program: str, sweep: Sweep, label: str) -> list[str]:
     """Lines of what two equal blocks do, cut to a terminal's width."""
     config = next((run.folder / "config.toml" for cell, _, run in sweep.cells()
                    if cell["label"] == label), None)
@@ -142,7 +147,7 @@ def timeline(program, sweep, label):
             for line in plan.splitlines() if re.match(r"block \d+ *\|", line)]
 
 
-def offer_to_open(page):
+def offer_to_open(page: str) -> None:
     """Where a browser and a display are there."""
     has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -157,7 +162,7 @@ def offer_to_open(page):
                        check=False)
 
 
-def show(program, sweep):
+def show(program: str, sweep: Sweep) -> None:
     say()
     say(f"Sorted by seconds (s) to {100 * TARGET:g} % accuracy; a core for each "
         "block, or one in all:")
@@ -179,7 +184,7 @@ def show(program, sweep):
         offer_to_open(page)
 
 
-def compare(settings):
+def compare(settings: list[str]) -> int:
     """The exit status of the sweep; 2 where a setting is wrong."""
     program, config = find_program(), config_file()
     say()
@@ -199,10 +204,10 @@ def compare(settings):
     return status
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """The exit status of the command."""
     if arguments[:1] in (["--help"], ["-h"]):
-        say(__doc__)
+        say(__doc__ or "")
         return 0
     try:
         return compare(arguments)

@@ -31,7 +31,8 @@ TESTED_ELSEWHERE = {
 }
 # What isn't tried: the beginning of the line, and why.
 NOT_TRIED = [
-    ("PYTHONPATH=python", "the Python tests do it, with the extension"),
+    ("PYTHONPATH=python", "python/tests: test_network.py, "
+     "test_scripted_resnet18.py"),
     ("python -m sluice.track", "python/tests/test_track.py"),
     ("pip install ./python", "scripts/wheel and its test; it takes a network"),
     ("./mine", "a program of one's own: Examples of api_tests"),
