@@ -24,7 +24,8 @@ bool has_no_graphs(const Experiment& experiment) {
                       });
 }
 
-/// Of one process, whose blocks share the stream that the others capture
+/// Whether one process has several blocks on a GPU: they share the stream that
+/// the others capture
 /// beside, and LibTorch's thread for backwards.
 bool shares_gpus_between_threads(const Experiment& experiment) {
   if (experiment.engine != Engine::threads) return false;

@@ -43,7 +43,7 @@ struct GraphedForward::Call {
       shape.wanted.push_back(input.requires_grad());
     return shape;
   }
-  /// Of all that graphs use but don't have memory for.
+  /// Addresses of all that graphs use without memory of their own.
   std::vector<const void*> addresses() const {
     std::vector<const void*> all;
     for (const NamedTensors* each : {&block.parameters(), &block.buffers()})
@@ -154,7 +154,7 @@ std::shared_ptr<GraphedForward::Slot> GraphedForward::free_slot(
   const std::vector<const void*> addresses = call.addresses();
   for (const auto& slot : slots_)
     if (slot.use_count() == 1 && slot->addresses == addresses) return slot;
-  // Those whose weights have moved are of no use any more.
+  // Graphs whose weights have moved are of no use any more.
   std::erase_if(slots_, [&](const auto& slot) {
     return slot.use_count() == 1 && slot->addresses != addresses;
   });

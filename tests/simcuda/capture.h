@@ -60,7 +60,7 @@ class Capture {
 
 /// nullptr: the stream isn't captured.
 Capture* capture_of(std::size_t stream);
-/// That of the thread's current stream of the device.
+/// Capture of the thread's current stream of the device.
 Capture* capture_here(int device);
 
 /// Throws what CUDA answers to a call that no captured stream takes.

@@ -78,7 +78,7 @@ struct CopyToDevice {
 Allocation* find_allocation(const void* address);
 /// The bytes behind an address in it.
 std::byte* bytes_at(const Allocation& allocation, const void* address);
-/// The same for an operation of the thread's current stream: where that is
+/// Operands of an operation of the thread's current stream: where that is
 /// captured, what the capture has in their place.
 std::byte* operands_at(const Allocation& allocation, const void* address);
 
@@ -90,7 +90,7 @@ void write(Allocation& allocation, const Use& use);
 /// Does the copies that are wanted now, and forgets them.
 void finish_copies_to_device(
     const std::function<bool(const CopyToDevice&)>& is_wanted);
-/// Those that an operation in a stream finds done.
+/// Finishes the copies that an operation in a stream finds done.
 void finish_copies_into(const Allocation& allocation);
 
 /// The graph of that memory is gone: what no tensor has any more is released.

@@ -36,7 +36,7 @@ TrainedWith trained(const std::string& lines) {
   return {std::move(weights), simcuda::counts().launches - before};
 }
 
-/// The same bits, with fewer launches.
+/// Expects equal bits with fewer launches.
 void expect_alike(const std::string& lines) {
   const TrainedWith plain = trained(lines);
   const TrainedWith graphs = trained("graphs = true\n" + lines);

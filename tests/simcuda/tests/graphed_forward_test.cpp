@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(BatchesLate, GraphedForwards,
 
 class GraphedForward : public Simulated {};
 
-TEST_F(GraphedForward, OfALayerThatDrawsIsRefused) {
+TEST_F(GraphedForward, GraphOfALayerThatDrawsIsRefused) {
   EXPECT_THROW(trained(block_on_gpu(true, true), 6, 0), UserError);
 }
 
