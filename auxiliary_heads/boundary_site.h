@@ -21,14 +21,14 @@ class TooFewSamples final : public UserError {
 /// Unless the features are [C] or [C, H, W], and there are 2 classes or more,
 /// or targets are numbers.
 void check_features(const BoundarySite& site, std::string_view head);
-/// The same, but [C, H, W] only.
+/// Checks that the features are maps, [C, H, W].
 void check_maps(const BoundarySite& site, std::string_view head);
 /// Whether the features are the tokens of an image, [T, C], as of ViT. A model
 /// that is unknown may be one of texts.
 bool has_image_tokens(const BoundarySite& site);
 /// As check_features(), or such tokens.
 void check_features_or_tokens(const BoundarySite& site, std::string_view head);
-/// The same, but [T, C] only: features of texts.
+/// Checks that the features are those of texts, [T, C].
 void check_sequences(const BoundarySite& site, std::string_view head);
 /// TooFewSamples, unless BatchNorm sees two values for each channel: features
 /// [N, ...], of which each sample gives `values` to a channel.

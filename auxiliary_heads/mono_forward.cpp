@@ -4,9 +4,9 @@
 // without the second pass on wrong labels that Forward-Forward needs.
 //
 // Deviations: maps may be averaged first (`pool`), as M grows with every pixel;
-// M begins like LibTorch's linear layers. An evaluation is told by the model's
-// own last layer (the paper's prediction in the manner of back-propagation);
-// goodness isn't added up over layers.
+// M begins like LibTorch's linear layers. Evaluations use the logits of the
+// model's own last layer (the paper's prediction in the manner of
+// back-propagation); goodness isn't added up over layers.
 #include <memory>
 #include <utility>
 

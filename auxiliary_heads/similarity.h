@@ -16,7 +16,7 @@ namespace sluice {
 /// better.
 at::Tensor similarity_matrix(const at::Tensor& features);
 
-/// The same of one-hot labels [N] int64, in closed form: 1 for samples of one
+/// Similarity of one-hot labels [N] int64, in closed form: 1 for samples of one
 /// class, else -1 / (classes - 1). classes >= 2.
 at::Tensor label_similarity(const at::Tensor& labels, std::int64_t classes);
 

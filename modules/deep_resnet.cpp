@@ -113,7 +113,7 @@ StemShape stem_for(std::int64_t pixels) {
   return {.size = 3, .stride = 1, .pools = pixels == 64};
 }
 
-/// Of 32, 64 and 224 the nearest.
+/// Nearest stem of 32, 64 and 224 for the image's size.
 std::int64_t nearest_stem(const SampleShape& image) {
   const std::int64_t pixels = std::min(image[1], image[2]);
   std::int64_t best = 32;

@@ -25,7 +25,7 @@ struct LayerType {
   /// Reads the options of the layer, beside its type.
   AddLayer (*configure)(Fields& fields) = nullptr;
   unsigned takes = 0;
-  /// Its name in the entry, which has one of each; empty: it has no name there.
+  /// Name of the layer in the entry, which has one of each; empty: none.
   std::string_view member = {};
   /// By weights: then the model can be cut below it.
   bool multiplies = false;

@@ -54,7 +54,7 @@ class ModelBuilder {
   ModelBuilder& entry();
   /// [C, H, W] -> [C H W]; nothing for a flat shape.
   ModelBuilder& flatten();
-  /// Of a text at every place.
+  /// For a text a linear layer at every place.
   ModelBuilder& linear(std::int64_t outputs);
   ModelBuilder& conv(std::int64_t channels, SlidingWindow window);
   /// BatchNorm of the shape at hand.
@@ -90,7 +90,7 @@ class ModelBuilder {
 
   /// Adds to the last entry, once shape_ is that of the output.
   void step(std::string_view name, double flops, Part part);
-  /// What was asked of the last entry, to be asked again for another input.
+  /// Request for the last entry, to be repeated for another input.
   void remember(Request request);
   LayerSpec finished(std::size_t entry) const;
   /// Makes shape_ what a window leaves of it.

@@ -135,8 +135,8 @@ double pixels_of(const SampleShape& map) {
   return static_cast<double>(map[1] * map[2]);
 }
 
-/// Of two 3x3 convolutions, their norms, a nonlinearity and a sum, for each
-/// pixel of the output.
+/// Operations of two 3x3 convolutions, their norms, a nonlinearity and a sum,
+/// for each pixel of the output.
 double branch_flops(std::int64_t inputs, std::int64_t outputs) {
   return static_cast<double>(outputs) *
          (9.0 * static_cast<double>(inputs + outputs) + 2 + 2 + 1 + 1);

@@ -247,7 +247,7 @@ class OperatorWalk {
       for (jit::Function* function : *functions) check(*function);
   }
 
-  /// Its nodes, with those of what it calls.
+  /// Number of the function's nodes, with those of what it calls.
   std::uint64_t check(jit::Function& function) {
     const auto known = nodes_.find(&function);
     if (known != nodes_.end()) return known->second;

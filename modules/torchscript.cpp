@@ -44,7 +44,7 @@ using Parts = std::vector<std::shared_ptr<const ScriptPart>>;
 
 struct ScriptOptions {
   std::string file = {};
-  /// It is not looked at here: whoever names the file compares it.
+  /// Hash of the file, which the caller that names the file compares.
   std::string sha256 = {};
   std::vector<std::string> cuts = {};
   bool drawn = false;

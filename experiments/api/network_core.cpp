@@ -51,8 +51,8 @@ Experiment read_quietly(const ConfigNode& config, const NetworkOptions& options,
                                .writes_run = !options.run.folder.empty()});
 }
 
-/// Where bits don't depend on how it lies, and nobody else writes it. Made by
-/// this thread alone where it can be: the threads with which LibTorch copies
+/// Contiguous copy of a tensor, which no one else can write. This thread makes
+/// it alone where it can: the threads with which LibTorch copies
 /// spin for the next copy meanwhile, on the cores of the blocks.
 at::Tensor own_copy(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() == 0)

@@ -122,8 +122,8 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
 
 namespace {
 
-/// Of a linear layer or a convolution, and about those of others: every weight
-/// once at each place of the output, [C, H, W] or [T, C].
+/// Multiply-adds of a linear layer or a convolution, and an estimate for other
+/// layers: every weight once at each place of the output, [C, H, W] or [T, C].
 double multiply_adds(const Layer& layer, const SampleShape& output) {
   double weights = 0;
   for (const auto& parameter : layer.parameters())

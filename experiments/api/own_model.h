@@ -30,8 +30,8 @@ struct OwnModel {
 OwnModel make_own_model(const std::vector<LayerFactory>& factories,
                         const at::Tensor& example);
 
-/// The same model for a run whose loop is Sluice's: its layers get weights that
-/// the factories draw from LibTorch's process-wide generator with the key of
+/// Model for a run whose loop is Sluice's: its layers get weights that the
+/// factories draw from LibTorch's process-wide generator with the key of
 /// the run's seed and the layer, so that they follow from the seed, on every
 /// engine. Model::draw() of the seed is called before threads make layers.
 Model model_drawn_by_seed(const std::vector<LayerFactory>& factories,

@@ -42,7 +42,7 @@ namespace sluice {
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train);
 
-/// The same with Sluice's own loop, and its commands (`sluice help`):
+/// Main program with Sluice's own loop and its commands (`sluice help`):
 ///
 ///   int main(int argc, char** argv) {
 ///     return sluice::main(argc, argv, {.layers = ..., .settings = R"(

@@ -37,7 +37,7 @@ class Runner {
   CardReport run(StopSignals& signals) && {
     make_folder();
     const FolderLock lock(folder_);
-    look_at_all();  // nobody changes it now
+    look_at_all();  // again, now under the folder's lock
     for (CardRow& row : report_.rows)
       if (is_selected(row.run) && !do_run(row, signals)) break;
     write("report.md", markdown_of(report_));

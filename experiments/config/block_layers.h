@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// Of the layers of a block, which are made for it.
+/// Bytes of the parameters of a block's layers, which are made to count them.
 double parameter_bytes(const Experiment& experiment, const LayerRange& range);
 
 /// What the replicas of a block send of them in a round of an exchange.
@@ -14,7 +14,7 @@ double exchanged_bytes(const Experiment& experiment, const LayerRange& range);
 /// Whether one of these layers has running statistics of BatchNorm.
 bool has_batch_norm(const Experiment& experiment, const LayerRange& range);
 
-/// The same of any layer of the model.
+/// Whether any layer of the model has BatchNorm.
 bool has_batch_norm(const Experiment& experiment);
 
 /// Whether all of these layers have an inverse.

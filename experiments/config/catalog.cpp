@@ -106,7 +106,8 @@ ListedRow predictor_row(const char* name, const char* summary,
   return row;
 }
 
-/// Of one family; where they stand in a config says which one is meant.
+/// Predictors are one family: their place in a config says whether one is a
+/// synthesizer or an input model.
 ListedTable predictors_table() {
   return {
       "predictors",

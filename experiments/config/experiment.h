@@ -63,7 +63,7 @@ struct Experiment : Settings {
   std::vector<std::string> left_out;
 
   int blocks() const { return static_cast<int>(ranges.size()); }
-  /// Those of all replicas, as the plans number them.
+  /// Number of seats of all replicas, as the plans number them.
   int seats() const { return seat_names().seats(); }
   SeatNames seat_names() const {
     return {blocks(), static_cast<int>(replicas.count), replicas.counts};
@@ -92,14 +92,14 @@ struct OwnNetwork {
   bool writes_run = false;               ///< the loop has a run folder
 };
 
-/// The same for a network of one's own: the config has neither data nor model,
-/// and no key that is about the loop. Beside the others it may have `turns` and
-/// `turns_per_epoch`, which schedules of the learning rate are made from; and
-/// where it writes a run, `name`, `checkpoint`, `trace` and `hashes`.
+/// Reads the experiment of a user's own network: the config has neither data
+/// nor model, and no key that is about the loop. Beside the others it may have
+/// `turns` and `turns_per_epoch`, which schedules of the learning rate are made
+/// from; and where it writes a run, `name`, `checkpoint`, `trace` and `hashes`.
 /// `resolved` then says `own_loop`, with which read_experiment() refuses it.
 Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
 
-/// That of the boundary above block k; nullptr: none, or there is no boundary.
+/// Codec of the boundary above block k; nullptr: none, or no boundary is there.
 std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
                                          int block);
 

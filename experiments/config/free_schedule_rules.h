@@ -20,8 +20,8 @@ void check_windows_of_blocks(const Settings& settings, int blocks,
                              const std::vector<std::int64_t>& by_phase,
                              const Fields& top);
 
-/// The same of what the boundaries say, by phase of the timetable: buffers, and
-/// slow consumers that drop activations, are of the whole run, lie in no
+/// Checks what the boundaries say, by phase of the timetable: buffers, and slow
+/// consumers that drop activations, are of the whole run, lie in no
 /// checkpoint, and give blocks other batches than those of their turns.
 void check_free_plans(const Settings& settings, const Plans& plans,
                       const Fields& top);

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 21> kNoNumbers = {
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
 constexpr std::array<std::string_view, 4> kNoNumbersOfData = {
     "root", "prefetch", "tokenizer_model", "cache"};
-/// Of a text, without effect where its tokens are bytes.
+/// Keys of a text that have no effect where its tokens are bytes.
 constexpr std::array<std::string_view, 4> kOfSubWords = {
     "tokenizer", "tokenizer_sha256", "tokenizer_kind", "vocabulary"};
 
@@ -111,8 +111,8 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   return numbers;
 }
 
-/// Of a plug-in its bytes count, wherever it lies: its hash, by the name of its
-/// file.
+/// Hash of each plug-in by the name of its file: only its bytes count, wherever
+/// it lies.
 ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
   ConfigNode numbers = {.value = ConfigNode::Table{}};
   const auto* list = std::get_if<ConfigNode::Array>(&plugins.value);
@@ -178,7 +178,8 @@ ConfigNode with_numbers_of_limit(const ConfigNode& numbers) {
   return result;
 }
 
-/// The same of keys that are younger than the table, or than all of the config.
+/// Config without keys that are younger than their table or the whole config,
+/// where they have the value of before.
 ConfigNode without_younger_keys(const ConfigNode& resolved) {
   ConfigNode numbers = resolved;
   if (is_default(resolved, "priority", {.value = std::string("backward")}))

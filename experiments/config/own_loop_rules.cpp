@@ -27,7 +27,7 @@ constexpr const char* kLoopKeys[] = {
     "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
     "replicas",       "logger"};
 
-/// Those that a loop with a run folder may have.
+/// Keys that a loop with a run folder may have.
 constexpr const char* kKeysOfOwnRun[] = {"name", "checkpoint", "trace",
                                          "hashes"};
 

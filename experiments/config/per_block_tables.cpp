@@ -178,7 +178,7 @@ class Written {
     return both(*own, *last, key, "");
   }
 
-  /// Of the same table said by number and as the last: later layers win.
+  /// Table that is given by number and as `last`: later layers win.
   ConfigNode both(const ConfigNode& own, const ConfigNode& last,
                   const std::string& number, const std::string& below) const {
     const auto* table = std::get_if<ConfigNode::Table>(&last.value);

@@ -25,7 +25,7 @@ void for_each_policy(const Experiment& experiment,
 }
 
 /// A replay forwards a batch twice: whether BatchNorm's running statistics see
-/// it twice changes what an evaluation says, so nobody should guess.
+/// it twice changes the evaluations, so the config must say it.
 void check_statistics(const Experiment& experiment, const BlockPlan& block,
                       const Fields& top) {
   const bool replays = block.delay > 0 && block.weights.replays();

@@ -21,7 +21,7 @@ ConfigNode read_plugins(Fields& top);
 /// is named there already as it is now, with any hash.
 void add_plugins(const std::vector<std::string>& paths, ConfigNode& config);
 
-/// The same as an override, in place of the config's own list:
+/// Override with these paths, in place of the config's own list:
 /// `plugins=["/abs/libmine.so"]`.
 std::string plugins_override(const std::vector<std::string>& paths);
 

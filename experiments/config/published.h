@@ -17,7 +17,7 @@ struct PublishedSystem {
   std::string note = {};        ///< what one must know, or why it isn't there
   /// What it uses of `sluice list`: "heads infopro".
   std::vector<std::string> rows = {};
-  /// Of what makes it what it is: "FILE SUITE.TEST".
+  /// Tests of what makes the system what it is: "FILE SUITE.TEST".
   std::vector<std::string> tests = {};
 
   bool is_built() const { return state == "built"; }

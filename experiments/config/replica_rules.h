@@ -9,7 +9,7 @@ namespace sluice {
 /// plans made.
 void check_replicas(const Experiment& experiment, const Fields& top);
 
-/// Says in `left_out` that with one replica, which gives nobody anything,
+/// Says in `left_out` that with one replica, which sends nothing,
 /// nothing is compressed.
 void tell_lone_compressor(Experiment& experiment);
 

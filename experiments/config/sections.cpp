@@ -176,7 +176,7 @@ std::shared_ptr<const Codec> read_codec(Fields& fields) {
   }
 }
 
-/// Of the boundary that is read next.
+/// Checks the codec of the boundary that is read next.
 void check_downsampling(const Fields& fields, const Experiment& experiment) {
   const auto boundary = static_cast<int>(experiment.codecs.size()) + 1;
   if (boundary >= experiment.blocks()) return;

@@ -20,7 +20,7 @@
 namespace sluice {
 
 enum class Engine : std::uint8_t { virtual_time, threads, processes };
-/// Its name in configs: "virtual".
+/// Name of the engine in configs: "virtual".
 std::string name_of(Engine engine);
 
 /// What a run saves; the end always is.
@@ -74,7 +74,7 @@ struct Settings : SeatOptions {
   bool equal_builds = false;  ///< ranks of another LibTorch are refused
   bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
   bool forecast = false;      ///< predict the blocks' memory first
-  std::vector<std::string> loggers = {};  ///< trackers that are told of the run
+  std::vector<std::string> loggers = {};  ///< trackers that log the run
   std::string initial_weights = {};       ///< a file or checkpoint; empty: none
   CheckpointSettings checkpoint = {};
   /// `drain` and `early_stop` are keys; the rest follows from keys and data.

@@ -93,7 +93,7 @@ double bytes_of_features(const Model& model, const LayerRange& range,
 
 namespace {
 
-/// Of a sample; shares and numbers are float32, classes int64.
+/// Bytes of a sample's label: shares and numbers are float32, classes int64.
 double label_bytes(const SampleSpec& sample) {
   if (sample.targets != Targets::classes)
     return 4 * static_cast<double>(sample.classes);

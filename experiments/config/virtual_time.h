@@ -42,8 +42,8 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
                Precision precision, const ReplicaSettings& replicas,
                const Fields& top);
 
-/// Of the outputs of a range of layers for so many samples, as they lie in
-/// memory.
+/// Bytes of the outputs of a range of layers for so many samples, as they lie
+/// in memory.
 double bytes_of_features(const Model& model, const LayerRange& range,
                          std::int64_t samples, Precision precision);
 

@@ -34,7 +34,7 @@ struct AssistOptions {
 /// any number of threads. A value type.
 class Assistant {
  public:
-  /// Of so many elements is an input.
+  /// `elements`: of an input.
   Assistant(std::int64_t elements, std::int64_t classes);
 
   /// Inputs float32 [N, ...], labels int64 [N] -> a vote in [0, 1] for each.
@@ -45,7 +45,7 @@ class Assistant {
   void learn(const at::Tensor& inputs, const at::Tensor& labels,
              const at::Tensor& losses, double learning_rate);
   /// False for ever after a loss or a weight has become NaN or infinite: then
-  /// its votes mean nothing, and nobody should ask for them or teach it.
+  /// its votes mean nothing: use none of them, and teach it nothing.
   bool is_alive() const { return alive_; }
 
   /// As "<name>.weights.*" and "<name>.alive".

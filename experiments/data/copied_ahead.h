@@ -22,8 +22,8 @@ std::unique_ptr<Source> copied_ahead(std::unique_ptr<Source> inner,
                                      const c10::Device& device,
                                      MemoryFormat format);
 
-/// The same batches, whose copies are waited for by what the caller's stream
-/// does next; the host doesn't wait.
+/// Source of the same batches. What the caller's stream does next waits for
+/// their copies; the host doesn't.
 std::unique_ptr<Source> in_order_of_copies(std::unique_ptr<Source> copied);
 
 }  // namespace sluice

@@ -25,7 +25,7 @@ struct FileFound {
 struct DataSet {
   SampleSpec sample = {};
   Split train = {};
-  Split test = {};  ///< what results are told of
+  Split test = {};  ///< the split of which results are reported
   /// The split that decides when to stop, and which checkpoint or run is best.
   /// Size 0 where there is none: then the test split decides.
   Split validation = {};
@@ -38,11 +38,10 @@ struct DataSet {
   /// The file that the tokenizer is made from, and its SHA-256; empty: none.
   std::string tokenizer_file = {};
   std::string tokenizer_sha256 = {};
-  /// Of a text whose tokenizer is known: the mean over its test split; else 0.
+  /// Mean over the test split of a text whose tokenizer is known; else 0.
   double bytes_per_token = 0;
-  /// Of a set that consists of too many files to read them all at the start:
-  /// what their names and sizes come to, for comparing the copies of several
-  /// machines.
+  /// Hash of the files' names and sizes, where they are too many to read them
+  /// all at the start: by it the copies of several machines are compared.
   std::string listing = {};
   /// Whether a training sample is not the same in every epoch.
   bool varies = false;

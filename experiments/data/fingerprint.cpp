@@ -40,7 +40,7 @@ std::string longer_name_of(const std::string& path) {
   return fmt::format("{}/{}", folder.filename().string(), name_of(path));
 }
 
-/// Of a file that is read as it is.
+/// Checksum of a file that is read as it is.
 std::string checksum_as_it_is(const std::string& path) {
   const RawFile file(path);
   std::vector<std::byte> piece(kPartBytes);

@@ -151,7 +151,7 @@ ImageFiles divided_files(const std::string& folder, double test) {
 }
 
 /// "val_0.JPEG\tn03444034\t0\t32\t44\t62" a line: file, class, and a box that
-/// nobody asks for.
+/// isn't used.
 std::vector<ImageFile> annotated_files(const std::string& folder,
                                        const Labels& labels) {
   constexpr std::uint64_t kMostText = std::uint64_t{1} << 26;

@@ -40,7 +40,7 @@ DataSet image_data_set(const ImageFormat& format,
                        const Augmentation& augmentation, ImageSplit train,
                        ImageSplit test);
 
-/// The same samples, of images that are there.
+/// Samples of images that are in memory.
 std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
                                              const Augmentation& augmentation,
                                              Images images);

@@ -11,10 +11,10 @@ namespace sluice {
 std::string labels_text(std::span<const std::int64_t> labels,
                         std::int64_t classes);
 
-/// The classes of training labels where nobody has said how many there are: the
-/// largest and 1. Throws UserError where this is more than there are samples,
-/// as by one label that is no class's number, and where all labels are 0.
-/// `name`: the file's.
+/// The classes of training labels where the config doesn't give their number:
+/// the largest and 1. Throws UserError where this is more than there are
+/// samples, as by one label that is no class's number, and where all labels are
+/// 0. `name`: the file's.
 std::int64_t classes_of_labels(std::span<const std::int64_t> labels,
                                const std::string& name);
 

@@ -37,7 +37,7 @@ double gamma_number(KeyedRandom& random, double shape) {
 double beta_number(KeyedRandom& random, double alpha) {
   const double a = gamma_number(random, alpha);
   const double b = gamma_number(random, alpha);
-  // Of a tiny alpha both may be rounded to 0; nearly always one of them is.
+  // With a tiny alpha one is nearly always rounded to 0, and both may be.
   return a + b > 0 ? a / (a + b) : 1;
 }
 

@@ -12,7 +12,7 @@ namespace sluice {
 /// An array of a .npz file, which is a zip of .npy files.
 struct NpzArray {
   PackedArray array = {};
-  /// Its numbers; none when only the header was asked for.
+  /// Bytes of the array's numbers; none when only the header was read.
   std::vector<std::uint8_t> bytes = {};
 };
 
@@ -20,7 +20,7 @@ struct NpzArray {
 /// that is no such zip, is damaged, hasn't the array, or whose array isn't one
 /// that read_npy_header() takes.
 NpzArray read_npz(const std::string& path, std::string_view name);
-/// The same without reading its numbers.
+/// Reads the header of the array, without its numbers.
 NpzArray read_npz_header(const std::string& path, std::string_view name);
 
 }  // namespace sluice

@@ -27,7 +27,7 @@ struct StoredArray {
   std::string sizes_text() const;
 };
 
-/// That of a .npy file. Throws UserError.
+/// Array of a .npy file. Throws UserError.
 StoredArray open_npy(const std::string& path);
 /// The tensor `name` of a safetensors file; its checksum is not compared, which
 /// would take reading all of it. Throws UserError.
@@ -39,7 +39,7 @@ at::Tensor rows_of(const StoredArray& stored,
                    std::span<const std::int64_t> indices);
 at::Tensor all_of_array(const StoredArray& stored);
 
-/// Those of a contiguous tensor on the CPU.
+/// Bytes of the values of a contiguous tensor on the CPU.
 std::span<std::byte> bytes_of_values(const at::Tensor& tensor);
 
 }  // namespace sluice

@@ -40,8 +40,8 @@ void for_each_of(Costs& costs, std::size_t k,
     if (k < of_blocks->size()) change((*of_blocks)[k].seconds);
 }
 
-/// Of how many replicas, itself included, the first one adds up or applies what
-/// they publish.
+/// Number of replicas, itself included, whose published tensors the first one
+/// adds up or applies.
 std::int64_t parts_of_exchange(const Experiment& experiment) {
   const ReplicaExchange& exchange =
       experiment.plans.front().blocks.front().exchange;
@@ -72,9 +72,9 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
   }
 }
 
-/// Replicas wait for nobody's update: the centre makes one of each gradient, or
-/// of several, while it serves no other, and the replica takes what comes of
-/// it; of weights it makes a mixture with its own.
+/// Adds the centre's work. It updates by each gradient, or by several, and
+/// serves one replica at a time, which takes the new weights; weights that
+/// arrive it mixes with its own. No replica waits for another one's update.
 void add_visits(const Experiment& experiment, Costs& costs) {
   const ReplicaKind& kind = experiment.replicas.kind;
   const bool makes_updates = kind.exchange.what == Exchanged::gradients;

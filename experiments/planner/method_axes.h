@@ -40,10 +40,10 @@ struct MethodAxes {
   std::int64_t apart = 0;
 };
 
-/// Of the experiment's first phase. Passes, bytes at boundaries, kept weights
-/// and staleness are counted while it trains, on a virtual clock on which each
-/// backward takes two forwards; it needs some 24 turns, and no codec. The rest
-/// follows from its plan. Writes nothing.
+/// Axes of the method in the experiment's first phase. Passes, bytes at
+/// boundaries, kept weights and staleness are counted while it trains, on a
+/// virtual clock on which each backward takes two forwards; it needs some 24
+/// turns, and no codec. The rest follows from its plan. Writes nothing.
 MethodAxes method_axes(const Experiment& experiment);
 
 /// The three axes in words: "0.75 more forwards; signals made at 3 of 3

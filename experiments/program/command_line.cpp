@@ -52,7 +52,7 @@ std::string joined_command(int argc, char** argv) {
   return command;
 }
 
-/// Those that are not for the program itself.
+/// Commands that the help lists; the others are for the program itself.
 std::vector<CLI::App*> commands_of(CLI::App& app) {
   return app.get_subcommands(
       [](CLI::App* command) { return !command->get_group().empty(); });

@@ -344,7 +344,8 @@ int run_command(const RunArguments& given) {
   } catch (const Interrupted&) {
     throw;  // they have signals of their own
   } catch (const std::exception& error) {
-    // Whatever it is. Later they notice, and nobody waits.
+    // Send any error before the start to the other ranks; later they notice
+    // lost links.
     if (rank && !has_begun) tell_ranks(*rank, error);
     throw;
   }

@@ -99,7 +99,7 @@ Ways ways_of_keys(const std::string& typed) {
   return ways;
 }
 
-/// Of what is written as `written`.
+/// Completions of the value of the key written as `written`.
 Ways ways_of_values(const std::string& written) {
   const std::string path = key_of_all(written);
   Ways ways;

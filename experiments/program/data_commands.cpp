@@ -59,7 +59,7 @@ void write_keyed(const Experiment& experiment,
   say("{}: {}\n", arguments.file, counted(tensors, kinds));
 }
 
-/// Nobody sees what the operations of a script draw.
+/// Refuses masks of scripted models: the operations of a script draw unseen.
 void check_masks_are_seen(const Experiment& experiment,
                           const KeyedKinds& kinds) {
   const ConfigNode* name = experiment.resolved.find("model")->find("name");

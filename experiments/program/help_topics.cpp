@@ -113,7 +113,7 @@ std::string systems_matching(NameMatch match, const std::string& name,
   return text;
 }
 
-/// Those that are called so, then those that begin so.
+/// Rows with that name, then rows whose names begin with it.
 std::string rows_matching(const std::string& name,
                           const std::vector<NamedRow>& rows) {
   std::string text;

@@ -27,7 +27,7 @@ std::string text_about(const std::string& name,
 /// What `sluice help config KEY` prints: KEY is a whole path, the path of a
 /// table, or the last part of a path. Throws UserError with the nearest key.
 std::string text_about_key(const std::string& key);
-/// The same where known_keys() are at hand.
+/// Text about a key where known_keys() are at hand.
 std::string text_about_key(const std::string& key,
                            std::span<const KnownKey> known);
 

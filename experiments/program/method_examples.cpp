@@ -31,7 +31,7 @@ Experiment example_experiment(const MethodExample& example, ExampleShape shape,
                              has_own ? example.model
                                      : "{name = 'mlp', hidden = [16, 16, 16]}"),
                  "the method's page");
-  // Its keys may be of the same tables.
+  // The example's keys may be of tables that `small` has too.
   ConfigNode config =
       merged(small, parse_toml(example.keys, "the method's page"));
   if (config.find("blocks") == nullptr)

@@ -142,7 +142,7 @@ std::string axes_of(const MethodExample& example) {
                            : "(beside back-propagation, in four replicas)");
 }
 
-/// Of the published systems that name it.
+/// Tests of the published systems that name the method.
 std::string tests_of(std::string_view name) {
   const std::string row = fmt::format("methods {}", name);
   std::string tests;

@@ -49,7 +49,7 @@ target_link_libraries(@NAME@_test PRIVATE sluice::sluice GTest::gtest_main)
 add_test(NAME @NAME@ COMMAND @NAME@_test)
 )PLUGIN";
 
-/// That of docs/plugins.md and tests/plugins.
+/// Source of the plug-in on docs/plugins.md and in tests/plugins.
 constexpr std::string_view kPluginSource =
     R"PLUGIN(// A plug-in for Sluice: a data set and a head.
 #include <torch/nn/modules/linear.h>

@@ -95,8 +95,8 @@ OwnArguments parsed_arguments(int argc, char** argv, RunOfNetwork run) {
   return parsed;
 }
 
-/// A seed that is asked for is also that of what the program draws: layers'
-/// weights, and samples of its loop.
+/// Gives a seed from the config or command line to LibTorch's generator, from
+/// which the program draws layers' weights and samples of its loop.
 void seed_generator(const ConfigNode& asked) {
   const ConfigNode* node = asked.find("seed");
   const auto* seed =
@@ -124,8 +124,8 @@ OwnTraining training_of_command_line(int argc, char** argv,
   return training;
 }
 
-/// A signal ends this process at once: no loop of a program's own is asked to
-/// stop. The launcher has started it with them blocked.
+/// Lets a signal end this process at once, because a user's own loop can't be
+/// stopped otherwise. The launcher has started it with signals blocked.
 void let_signals_end_it() {
   const sigset_t held = stopping_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);

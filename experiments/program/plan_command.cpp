@@ -157,7 +157,7 @@ bool knows_costs(const Experiment& experiment) {
          takes_time({.blocks = experiment.costs.blocks});
 }
 
-/// What a plan counts in: where nobody has said or measured seconds, the
+/// What a plan counts in: where seconds are neither given nor measured, the
 /// forward of the smallest block is 1 unit.
 std::string_view unit_of_time(const Experiment& experiment) {
   return knows_costs(experiment) ? "s" : "units";

@@ -117,8 +117,9 @@ report::TurnWork work_of(const Experiment& experiment) {
   return work;
 }
 
-/// Of the work nothing under a timetable, which changes it at turns that nobody
-/// knows beforehand, and where blocks or replicas that run free leave some out.
+/// Facts of a config. The work is unknown under a timetable, which changes it
+/// at turns that aren't known beforehand, and where blocks or replicas that run
+/// free leave some out.
 report::ConfigFacts facts_of_config(const ConfigNode& config,
                                     const std::string& data_root) {
   report::ConfigFacts facts;

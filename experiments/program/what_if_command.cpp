@@ -79,7 +79,7 @@ std::vector<BlockCosts> mean_over_replicas(const std::vector<BlockCosts>& seats,
   return blocks;
 }
 
-/// Of a block; its replicas are taken to be alike, and to vary as the first
+/// Costs of each block, whose replicas count as alike, and vary as the first
 /// does. The virtual clock's links are in the config, real ones in the trace.
 Costs costs_of(const Recorded& recorded) {
   const Experiment& experiment = recorded.experiment;

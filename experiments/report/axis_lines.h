@@ -46,7 +46,7 @@ struct BestCell {
 };
 
 /// For each value of the axes that aren't tuned, the cell with the best mean of
-/// the test accuracy (of the loss, where nobody has an accuracy), chosen by
+/// the test accuracy (of the loss, where no cell has an accuracy), chosen by
 /// column_to_choose_by(); in the order of the study. Tuned are the axes of
 /// number_axes(), but those that change what is trained: how many blocks,
 /// replicas or data there are, and the model.

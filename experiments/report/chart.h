@@ -65,7 +65,7 @@ constexpr int kKeyWidth = 34;
 constexpr int kKeyHeight = 14;
 std::string key_drawing(const CellStyle& style);
 
-/// The same as an <svg> of HTML.
+/// Mark of a legend as an <svg> of HTML.
 std::string legend_mark(const CellStyle& style);
 
 /// A list of the items, in HTML.

@@ -88,7 +88,7 @@ void rescale_x(Chart& chart, const Scale& scale) {
     for (ChartPoint& point : item.points) point.x /= scale.divisor;
 }
 
-/// Of a turn, the mean over the runs; 0: there was no virtual clock.
+/// Virtual seconds of a turn, the mean over the runs; 0: no virtual clock.
 double virtual_seconds_of_turn(const StudyCell& cell) {
   double seconds = 0;
   double turns = 0;

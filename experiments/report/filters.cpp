@@ -139,7 +139,7 @@ std::optional<FilterPicture> picture_of(const at::Tensor& weights,
 }
 
 NamedTensors first_weights(const std::string& checkpoint) {
-  // Of each layer, the file: blocks may be large, and only names are read.
+  // File of each layer: only names are read, since blocks may be large.
   std::map<std::int64_t, std::string> files;
   for (const std::string& file : weight_files(checkpoint))
     read_safetensors(file, [&](std::string_view name) {

@@ -59,7 +59,7 @@ std::string filters_of(const RunRecord& run, const std::string& checkpoint,
   return "";
 }
 
-/// Of the first run of the cell that has a checkpoint.
+/// Filters of the cell's first run that has a checkpoint.
 std::string cell_filters(const StudyCell& cell,
                          const std::vector<std::int64_t>& sample) {
   for (const RunRecord* run : cell.runs_to_draw()) {

@@ -10,7 +10,7 @@ namespace sluice::report {
 /// UTF-8) becomes U+FFFD.
 std::string escaped(std::string_view text);
 
-/// The same for names, which may be broken after _ and commas.
+/// Escapes a name, which may be broken after _ and commas.
 std::string breakable(std::string_view text);
 
 /// `name` holding `inside`, which is HTML: <p class="x">...</p>.

@@ -111,7 +111,7 @@ std::string bar_of(const MemoryUsed& ledger, double longest) {
       kBarWidth, inside);
 }
 
-/// Those that the tables have.
+/// Purposes that the tables show.
 std::span<const Purpose> purposes(bool has_centres) {
   return std::span(kPurposes).first(kPurposes.size() - (has_centres ? 0 : 1));
 }

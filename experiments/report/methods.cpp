@@ -8,7 +8,8 @@
 namespace sluice::report {
 namespace {
 
-/// The same colour for a method in every report; 0 is the baseline's.
+/// Methods by the number of their colour, which is equal in all reports; 0 is
+/// the baseline's.
 constexpr std::array<std::string_view, 7> kColours = {
     "backprop",         "local_loss",      "synthetic_gradient",
     "delayed_gradient", "features_replay", "fully_decoupled",

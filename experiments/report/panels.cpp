@@ -14,7 +14,7 @@
 namespace sluice::report {
 namespace {
 
-/// More lines than these in a picture can't be told apart.
+/// Most lines that a reader can tell apart in one picture.
 constexpr std::size_t kMostTogether = 8;
 
 template <class T>

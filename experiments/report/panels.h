@@ -22,8 +22,8 @@ struct Panel {
 /// the cells are few enough for one picture.
 std::vector<Panel> panels_of(const ReportInput& input);
 
-/// The same with the best cells alone (best_cells()), for what takes a place of
-/// its own for each cell; nothing where these are few enough.
+/// Input with the best cells alone (best_cells()), for sections that take room
+/// for each cell; nothing where these are few enough.
 std::optional<ReportInput> best_of_many(const ReportInput& input);
 
 using ChartsOf = std::function<std::vector<Chart>(const ReportInput&)>;

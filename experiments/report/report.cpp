@@ -82,7 +82,7 @@ std::string of_best(const ReportInput& input,
          html;
 }
 
-/// The same, with the section on all cells below a fold.
+/// Section on the best cells, with that on all cells below a fold.
 std::string of_best_first(const ReportInput& input,
                           const std::optional<ReportInput>& best,
                           std::string (*section)(const ReportInput&)) {

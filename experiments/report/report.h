@@ -15,7 +15,7 @@ struct ReportOptions {
   /// Without what was measured in time, rates or memory: the same runs, done
   /// again, give the same bytes.
   bool only_numbers = false;
-  /// A test loss: what the runs took until they came to it is told too.
+  /// Test loss: the report also has what the runs took until they reached it.
   std::optional<double> target = {};
   FactsOf facts = {};  ///< empty: nothing is known of configs
 };

@@ -27,7 +27,7 @@ constexpr double kPadding = 16;
 constexpr std::size_t kLeastFigures = 2;
 constexpr std::size_t kLongestValue = 28;
 
-/// Of UTF-8: bytes that continue a character don't count.
+/// Characters of a UTF-8 text: continuation bytes don't count.
 std::size_t letters_in(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(),

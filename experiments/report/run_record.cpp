@@ -67,7 +67,7 @@ void take(const Record& record, RunRecord& run) {
       run.staleness[counted->counter][counted->block][counted->value] =
           counted->times;
   } else if (const auto block = record.as<records::Block>()) {
-    // Of the replicas the first stands for all.
+    // Replica 1 stands for all replicas.
     if (block->replica.value_or(1) == 1) run.blocks[block->block] = *block;
   } else if (const auto forecast = record.as<records::Forecast>()) {
     run.forecasts[forecast->block] = *forecast;
@@ -136,7 +136,8 @@ std::string made_with_parts(const Json& run) {
   return all;
 }
 
-/// It is told, not relied on: one that is missing or damaged is no error.
+/// Reads who computed the run. The report only shows it, so a file that is
+/// missing or damaged is no error.
 void read_provenance(const std::string& path, RunRecord& run) {
   std::ifstream file(path);
   const Json json = Json::parse(file, nullptr, false);

@@ -65,7 +65,7 @@ struct RunRecord {
   /// figure
   /// ("cosine") and block; of replica 1.
   std::map<std::string, std::map<int, RunSeries>> probes = {};
-  /// The same of layers ([probe] layers = true), by figure and layer.
+  /// Probes of layers ([probe] layers = true), by figure and layer.
   std::map<std::string, std::map<int, RunSeries>> layer_probes = {};
   /// Histograms of staleness: counts by counter ("d_batch"), block and value.
   std::map<std::string, std::map<int, std::map<std::int64_t, std::int64_t>>>

@@ -50,7 +50,7 @@ std::string repeat_section(const ReportInput& input);
 
 /// Test accuracy and loss against turns, time, operations and bytes.
 std::vector<Chart> test_charts(const ReportInput& input);
-/// The same in panels (panels.h), where cells are many.
+/// Charts in panels (panels.h), where cells are many.
 std::vector<Chart> panel_charts(const ReportInput& input);
 /// Test accuracy and loss against each axis whose values are numbers.
 std::vector<Chart> axis_charts(const ReportInput& input);

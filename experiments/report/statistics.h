@@ -26,8 +26,8 @@ struct Competitor {
 };
 
 /// The competitor whose mean is better than that of every other by more than
-/// the standard deviation of either; nothing when there is none. So nobody wins
-/// alone, nor where a standard deviation is unknown.
+/// the standard deviation of either; nothing when there is none. So no
+/// competitor wins alone, nor where a standard deviation is unknown.
 std::optional<std::size_t> clear_winner(std::span<const Competitor> all,
                                         bool higher_is_better);
 

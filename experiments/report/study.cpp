@@ -109,7 +109,7 @@ void mark_shared_machines(Study& study) {
   for (auto& [host, spans] : by_host) {
     std::sort(spans.begin(), spans.end(),
               [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    // Of those that have begun before, the one that ends last is enough.
+    // Compare with the last to end among the runs that began before.
     const Span* last = nullptr;
     for (const Span& span : spans) {
       if (last != nullptr && span.begin < last->end)

@@ -16,7 +16,7 @@ std::string choice_note(const Study& study);
 std::string makers_note(const Study& study, std::size_t most_named);
 
 /// Which cells have times and rates of runs that shared their machine; empty:
-/// none, or nothing of the kind is told. More than `most_named` are counted,
+/// none, or nothing of the kind is known. More than `most_named` are counted,
 /// not named.
 std::string sharing_note(const Study& study, const std::vector<Column>& columns,
                          std::size_t most_named);
@@ -32,7 +32,7 @@ std::string markdown_of(const Study& study, const std::vector<Column>& columns);
 /// full and unscaled (accuracy from 0 to 1, seconds, bytes).
 std::string csv_of(const Study& study, const std::vector<Column>& columns);
 
-/// The same for each run.
+/// Table as CSV with a row for each run.
 std::string csv_of_runs(const Study& study, const std::vector<Column>& columns);
 
 }  // namespace sluice::report

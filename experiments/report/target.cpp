@@ -12,12 +12,12 @@ namespace {
 
 using Known = std::optional<double>;
 
-/// Of a run, up to a turn.
+/// Figure of a run up to a turn.
 using UntilTurn = std::function<Known(const RunRecord& run,
                                       const std::optional<TurnWork>& work,
                                       const RunPoint& reached)>;
 
-/// Of all replicas; the last batch of an epoch may be smaller.
+/// Samples of all replicas; the last batch of an epoch may be smaller.
 Known samples_of_turn(const RunRecord& run) {
   const ConfigNode* size =
       run.config ? run.config->find("batch_size") : nullptr;
@@ -47,7 +47,8 @@ Known seconds_until(const RunRecord&, const std::optional<TurnWork>&,
   return reached.time;
 }
 
-/// The clock of a run is told at its end: in proportion to turns.
+/// Part of the run's virtual seconds in proportion to turns: the clock is
+/// recorded only at the end.
 Known virtual_seconds_until(const RunRecord& run,
                             const std::optional<TurnWork>&,
                             const RunPoint& reached) {

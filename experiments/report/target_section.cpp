@@ -24,7 +24,7 @@ const Column* first_of(const ReportInput& input,
   return nullptr;
 }
 
-/// What is paid: operations, or where nobody knows them samples.
+/// Column of the cost: operations, or samples where operations are unknown.
 const Column* cost_in(const ReportInput& input) {
   return first_of(input, {"flops_to_target", "samples_to_target"});
 }

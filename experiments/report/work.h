@@ -14,7 +14,7 @@ struct TurnWork {
   /// Floating-point operations of the model's layers (forward, backward,
   /// replays), auxiliary heads, synthesizers and input models.
   double flops = 0;
-  /// Those of them on the longest chain of actions that wait for each other,
+  /// Operations on the longest chain of actions that wait for each other,
   /// where each executor has a device of its own and messages take no time.
   /// Nothing where that depends on a clock.
   std::optional<double> sequential_flops = {};

@@ -135,7 +135,7 @@ void Attempt::tell_failure() {
     timeline_->save(folder_.path());
     status_->finish(diverged ? "diverged" : "failed");
   } catch (const UserError&) {
-    // What failed first is what is told.
+    // The first failure is reported, not this one.
   }
   if (diverged) throw Diverged(diverged->reason);
 }

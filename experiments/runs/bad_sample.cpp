@@ -109,7 +109,7 @@ std::string text_of(const Experiment& experiment, const Searched& searched,
     const auto found = search(searched);
     return found ? text_of(experiment, *found, split_name) : "";
   } catch (const std::exception&) {
-    return "";  // the divergence itself is what is told
+    return "";  // the divergence itself is reported
   }
 }
 

@@ -30,7 +30,7 @@ class CheckpointKeeper {
   void evaluated(const records::Evaluation& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
   KeptCheckpoint saved(std::int64_t turn);
-  /// The same of a checkpoint that was made final elsewhere, and lies there.
+  /// Keeps a checkpoint that was made final elsewhere, and lies there.
   KeptCheckpoint kept(std::int64_t turn);
   /// The best evaluation so far; nothing when the config doesn't ask for it.
   const std::optional<records::Evaluation>& best() const {

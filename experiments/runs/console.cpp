@@ -157,7 +157,7 @@ void Console::write(const Record& record) {
                       restart->lost_turns));
   }
   const auto train = record.as<records::Train>();
-  // Of the replicas the first stands for all.
+  // Replica 1 stands for all replicas.
   if (!train || train->replica.value_or(1) > 1) return;
   latest_[train->block] = *train;
   turn_ = std::max(turn_, std::min(turns_ - 1, train->turn));

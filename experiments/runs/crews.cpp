@@ -85,7 +85,7 @@ class MeetingPlace {
     if (place_.on_begin) place_.on_begin();
   }
 
-  /// Of the workers' hosts, as Rendezvous has them.
+  /// Marks of the workers' hosts, as Rendezvous has them.
   const std::vector<std::string>& marks() const { return rendezvous_->marks(); }
 
  private:
@@ -127,7 +127,7 @@ class MeetingPlace {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ended_->look();
     }
-    // What they were told is on its way.
+    // Time for the refusals to arrive.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 

@@ -33,7 +33,8 @@ class OfTurns final : public Sink {
   std::shared_ptr<Sink> next_;
 };
 
-/// The same numbers, in this thread and with nothing else to write.
+/// Experiment with the same numbers, computed in this thread, without other
+/// output.
 Experiment in_this_thread(Experiment experiment) {
   experiment.engine = Engine::virtual_time;
   experiment.costs = {};

@@ -19,8 +19,8 @@ struct EvaluatedData {
 };
 
 /// Compares the data of an evaluation with those of the run whose config.toml
-/// that is. Others that the user has named are told on stderr; throws UserError
-/// for others that were not, and for another split of the run's own.
+/// that is. Others that the user has named are reported on stderr; throws
+/// UserError for others that were not, and for another split of the run's own.
 void check_evaluated_data(const Experiment& experiment,
                           const std::string& config_of_its_run,
                           const EvaluatedData& named);

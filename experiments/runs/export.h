@@ -39,7 +39,7 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file);
 
-/// The same of a run whose layers a program has made (Network), from what its
+/// Exports a run whose layers a program has made (Network), from what its
 /// checkpoint holds of them; those of auxiliary heads are left out, too.
 std::size_t export_own_layers(const ConfigNode& config,
                               const NamedCheckpoint& from,

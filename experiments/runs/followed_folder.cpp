@@ -29,7 +29,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// Where the open folder is; empty: nobody knows, or it is removed.
+/// Path of the open folder; empty: unknown, or the folder is removed.
 std::string place_of(int descriptor) {
   std::error_code error;
   const std::string place =

@@ -27,8 +27,8 @@ class ScheduleRecord final : public Sink {
   /// Into the folder's schedule.txt, a line per block, block 1 first; see
   /// to_text() for actions. Throws UserError when that can't be written.
   void save(const std::string& folder) const;
-  /// The same up to the checkpoint of that turn, which all blocks have saved,
-  /// but for those of lost replicas, of which all is there.
+  /// Saves the order up to the checkpoint of that turn, which all blocks have
+  /// saved, but for those of lost replicas, of which all is there.
   void save_until(std::int64_t turn, const std::string& folder) const;
 
  private:
@@ -51,7 +51,7 @@ std::string schedule_of_run(const std::string& folder);
 std::vector<std::vector<Action>> read_schedule(const std::string& path,
                                                int blocks);
 
-/// The same with the turns that the blocks counted, which the file leaves out:
+/// Actions with the turns that the blocks counted, which the file leaves out:
 /// a turn is that of the newest batch that was forwarded.
 std::vector<Action> with_turns(std::vector<Action> actions);
 

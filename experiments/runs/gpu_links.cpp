@@ -137,8 +137,8 @@ void GpuLinks::ask_for(const std::vector<PeerLink>& peers,
   slots_ = options.shared_memory.slots;
 }
 
-/// They cost addresses only until pin() takes their memory, which it doesn't
-/// where tensors go by CUDA IPC.
+/// Asks for slots. They cost only addresses until pin() takes their memory,
+/// which it doesn't where tensors go by CUDA IPC.
 void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken, Peer& peer,
                              SharedMemoryOptions& options) {
   if (peer.largest <= kSmallCopy || peer.largest > kMaxAreaBytes / kMaxSlots)

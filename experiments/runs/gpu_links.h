@@ -35,10 +35,10 @@ class GpuLinks {
   void ask_for(const std::vector<PeerLink>& peers, RendezvousOptions& options);
   /// Over the links as they were made, before anything is put around them: asks
   /// the peers on GPUs, each of which does the same, whether tensors may stay
-  /// there. Says where they won't though nobody forbids it. Throws LinkError.
-  /// This object must not move from then on.
+  /// there. Says where they won't though no config forbids it. Throws
+  /// LinkError. This object must not move from then on.
   void agree(const Joined& joined);
-  /// The same link, to be put where its waits aren't shown yet: what is copied
+  /// Link to be put where its waits aren't shown yet: what is copied
   /// to the host leaves it when the GPU has come so far, without its sender.
   Link departing(Link link) const;
   /// Link to that seat for tensors on GPUs, around `link`; used by the calling

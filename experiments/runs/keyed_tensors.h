@@ -14,8 +14,8 @@ struct KeyedKinds {
   bool projections = false;  ///< Lower::constants()
 };
 
-/// That of the first turns of an experiment, by the names and in the shapes
-/// that `sluice data order --help` gives.
+/// Random values of the first turns of an experiment, named and shaped as
+/// `sluice data order --help` says.
 NamedTensors keyed_tensors(const Experiment& experiment, std::int64_t turns,
                            const KeyedKinds& kinds);
 

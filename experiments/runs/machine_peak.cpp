@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// Of the best of a few products, the first of which warms up.
+/// Operations per second of the best of a few products; the first warms up.
 double peak_of_threads() {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kSize = 512;

@@ -89,7 +89,7 @@ ConfigNode build_of_libtorch() {
   return build;
 }
 
-/// Of all files that the numbers come from.
+/// Fingerprint of all files that the numbers come from.
 ConfigNode fingerprint_of_files(const Experiment& experiment) {
   ConfigNode files = fingerprint_of(*experiment.data);
   const auto add = [&](const std::string& path, const std::string& sha256) {

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// A run shall not wait for a file system that hangs, nor keep a patch that
-/// nobody reads.
+/// is too long to read.
 constexpr CommandLimits kGitLimits = {.time = std::chrono::seconds(10),
                                       .bytes = std::int64_t{64} << 20};
 

@@ -177,7 +177,7 @@ void tell_ranks(const Rank& rank, const std::exception& error) {
     else if (!rank.master.empty() && !has_called(rank, error))
       tell_other_hosts(rank, text, reason);
   } catch (const std::exception&) {
-    // Nobody can be told. What is thrown is the error itself.
+    // No rank can be reached. The caller throws the error itself.
   }
 }
 

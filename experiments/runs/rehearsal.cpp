@@ -21,7 +21,7 @@ std::int64_t full_turn(const RunPlan& plan) {
   return longest;
 }
 
-/// Of replica 1, which may have a centre beside its block.
+/// Memory of replica 1, which may have a centre beside its block.
 records::Memory memory_of(const IsolatedBlock& block, const Experiment& given) {
   records::Memory memory = block.costs().memory;
   memory.channels_bytes = 0;

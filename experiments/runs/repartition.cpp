@@ -244,7 +244,7 @@ std::vector<std::int64_t> cut_of(const SavedState& saved) {
   std::vector<std::int64_t> first_layers;
   const std::vector<std::int64_t> blocks = saved.numbers_below("workers");
   if (blocks.empty() || !saved.has("workers.1.first_layer")) return {};
-  // One that is missing is told by its name.
+  // number() throws with the name of a missing one.
   for (std::int64_t block = 1; block <= blocks.back(); ++block)
     first_layers.push_back(
         saved.number(fmt::format("workers.{}.first_layer", block)));

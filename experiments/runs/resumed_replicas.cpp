@@ -31,8 +31,8 @@ void check_whole(const Experiment& now, const ReplicaSettings& saved,
       from.checkpoint);
 }
 
-/// Of blocks that run free there is a record with a line for each seat, and
-/// the state of the optimizer may be that of the replicas' centre.
+/// Refuses another number of replicas where blocks run free: their record has a
+/// line for each seat, and the optimizer's state may be that of the centre.
 void check_recorded(const Experiment& now, const ReplicaSettings& saved,
                     const Resumed& from) {
   if (!now.free_schedule) return;
@@ -45,7 +45,7 @@ void check_recorded(const Experiment& now, const ReplicaSettings& saved,
       from.checkpoint);
 }
 
-/// Those that a checkpoint is of, as far as it says.
+/// Numbers of replicas in a checkpoint, as far as it has them.
 ReplicaSettings saved_in(const std::string& checkpoint) {
   return {.count = deals_of(checkpoint).replicas,
           .counts = counts_of(checkpoint)};

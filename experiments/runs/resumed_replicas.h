@@ -28,7 +28,7 @@ void check_replicas(const Experiment& experiment,
 /// was continued.
 void check_begin(const Experiment& experiment);
 
-/// Of a run whose number of replicas changes there; else empty.
+/// Description of the change of a run's number of replicas there; empty: none.
 std::string describe_replicas(const Experiment& experiment,
                               const std::string& checkpoint);
 

@@ -28,8 +28,9 @@ std::set<int> lost_replicas(const std::string& folder);
 void check_losses(const Experiment& experiment, const std::string& folder,
                   const std::string& checkpoint);
 
-/// Of the replicas that were lost in the part of the run that is continued, and
-/// have not been there since. history: the records of that part, in order.
+/// Records of the replicas that were lost in the part of the run that is
+/// continued, and have not been there since. history: the records of that part,
+/// in order.
 std::vector<records::ReturnedReplica> returned_replicas(
     const std::vector<Record>& history, const Resumed& start);
 

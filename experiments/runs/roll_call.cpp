@@ -18,7 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Strangers could fill a disk with lines; the last reason is told at the end.
+/// Most lines about refused calls: strangers could fill a disk otherwise. The
+/// last reason is printed at the end.
 constexpr std::size_t kMostTold = 5;
 
 std::string name_of(int rank) {

@@ -114,7 +114,7 @@ std::vector<Record> records_until(const Resumed& from,
   return found;
 }
 
-/// Of the run, as its config says.
+/// Replicas of the run by its config.
 std::int64_t replicas_in(const std::string& folder) {
   const ConfigNode config = read_toml_file(config_of_run(folder));
   const ConfigNode* replicas = config.find("replicas");

@@ -47,7 +47,7 @@ void RunSink::remember(const Record& record) {
     forecasts_[forecast->block] = *forecast;
   if (const auto dropped = record.as<records::Dropped>())
     dropped_[dropped->boundary] = dropped->messages;
-  // Of the replicas the first stands for all.
+  // Replica 1 stands for all replicas.
   if (const auto clock = record.as<records::Clock>();
       clock && clock->replica.value_or(1) == 1)
     clock_[clock->block.value_or(0)] = *clock;

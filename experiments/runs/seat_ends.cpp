@@ -62,7 +62,8 @@ void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
   }
 }
 
-/// They may be as far apart as they like.
+/// Adds links between each replica and its block's centre. They have no limit
+/// on how far apart replicas may be.
 void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
   const int replicas = static_cast<int>(experiment.replicas.count);
   for (int block = 1; block <= experiment.blocks(); ++block) {

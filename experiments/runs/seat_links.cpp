@@ -33,7 +33,8 @@ Capacity capacity_to(const Experiment& experiment, int seat, Towards side,
                                                  : SeatPair{neighbour, seat});
 }
 
-/// Of the only neighbour there, or the first; none at the ends of a chain.
+/// Capacity of the link with the first neighbour on that side; none at the ends
+/// of a chain.
 Capacity capacity_of(const Experiment& experiment, int seat, Towards side) {
   const std::vector<int> seats = neighbours_of(experiment, seat, side);
   if (seats.empty()) return {};
@@ -74,8 +75,7 @@ Link take_link(Joined& joined, int peer) {
   return found == joined.peers.end() ? Link() : std::move(found->second);
 }
 
-/// Those of a side where a seat has several, with what the injector does to
-/// them.
+/// Links on a side where the seat has several, with the injector's faults.
 std::map<int, Link> take_links(Joined& joined, const Experiment& experiment,
                                int seat, Towards side,
                                FaultInjector& injector) {

@@ -37,8 +37,8 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
 SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
                      const Experiment& experiment, int seat);
 
-/// The same links; waits show in the heartbeat, of which the launcher is told
-/// every `period`.
+/// Links whose waits show in the heartbeat, which goes to the launcher every
+/// `period`.
 SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
                            const Experiment& experiment, int seat,
                            std::chrono::milliseconds period);

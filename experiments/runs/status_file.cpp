@@ -62,7 +62,7 @@ void StatusFile::write(const Record& record) {
     blocks_[{train->replica.value_or(1), train->block}].train = train;
   if (const auto evaluation = record.as<records::Evaluation>())
     evaluation_ = evaluation;
-  // Its blocks do nothing any more, and say nothing.
+  // Blocks of a lost replica send no more records.
   if (const auto lost = record.as<records::LostReplica>())
     std::erase_if(blocks_, [&](const auto& each) {
       return each.first.first == lost->replica;
@@ -111,7 +111,7 @@ void StatusFile::save(const std::string& state) {
                {"turns_ahead", deals.turns_by(deals.since_turn) -
                                    static_cast<double>(deals.since_turn)},
                {"samples_per_turn", samples_per_turn(experiment_)}};
-  // Nobody knows how long a loop of a program's own is.
+  // The length of a user's own loop is unknown.
   if (experiment_.length.turns < std::numeric_limits<std::int64_t>::max())
     json["turns"] = experiment_.length.turns;
   if (evaluation_) {

@@ -37,7 +37,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// `notice` is what the user is told; empty: that it stops, with a
+  /// `notice` is the line that the user sees; empty: that the run stops, with a
   /// checkpoint.
   void on_stop(std::function<void()> stop, std::string notice = "");
 

@@ -192,7 +192,7 @@ TensorBoardFile::TensorBoardFile(const std::string& folder, double start)
 }
 
 TensorBoardFile::~TensorBoardFile() {
-  file_.flush();  // a full disk has been told by the metrics file
+  file_.flush();  // the metrics file has reported a full disk
 }
 
 void TensorBoardFile::append(const std::string& event) {

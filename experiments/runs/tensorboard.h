@@ -37,7 +37,7 @@ class TensorBoardFile final : public Sink {
   }
 
   /// A record with a "turn"; of a block at the run's end its bytes of memory,
-  /// at the last turn that was told. Written through at least once a second.
+  /// at the last turn with a record. Written through at least once a second.
   void write(const Record& record) override;
 
   /// Whether that file in a run's folder is one of these.

@@ -22,7 +22,7 @@ class TimelineRecord final : public Sink {
   /// Into the folder's trace.json: a lane per block with its actions, within
   /// them its waits, the messages as arrows; what waits in queues, and the
   /// staleness of what is applied, as counters, all by the coordinator's clock.
-  /// Nothing when nothing was told.
+  /// Nothing without records.
   /// Throws UserError when that can't be written.
   void save(const std::string& folder) const;
 

@@ -25,7 +25,8 @@ namespace {
 
 using TrackerClock = std::chrono::steady_clock;
 
-/// For what is still to be told when the run is over, maybe over a network.
+/// Time for a tracker to log the rest when the run is over, perhaps over a
+/// network.
 constexpr std::chrono::seconds kTrackerPatience(60);
 constexpr std::chrono::milliseconds kTrackerGrace(500);
 constexpr std::string_view kNeedsNone = "tensorboard";

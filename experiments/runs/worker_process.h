@@ -30,7 +30,7 @@ int run_worker_process(
     const WorkerArguments& arguments,
     const std::function<Experiment(const ConfigNode& config)>& read,
     Batches batches);
-/// The same of `sluice run`.
+/// Worker process of `sluice run`.
 int run_worker_process(const WorkerArguments& arguments);
 
 /// What a worker that is a rank does beside.

@@ -15,8 +15,8 @@ struct ArrayTaskArguments {
 
 /// Does the run of a task as the local launcher would: continues it where it
 /// was interrupted, tries it again, marks it when it fails. The exit status is
-/// that of a sweep. Throws UserError when the task can't be read, or nobody
-/// knows of its job: the sweep that has submitted it was killed then, and
+/// that of a sweep. Throws UserError when the task can't be read, or its job
+/// is unknown: the sweep that has submitted it was killed then, and
 /// another may have submitted the same.
 int do_array_task(const ArrayTaskArguments& arguments);
 

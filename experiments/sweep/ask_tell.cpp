@@ -73,7 +73,7 @@ class Answers {
         std::fflush(stream_) != 0)
       is_lost_ = true;
   }
-  /// Nobody reads any more.
+  /// Whether the reader has closed the pipe.
   bool is_lost() const { return is_lost_; }
 
  private:
@@ -186,7 +186,7 @@ class Conversation {
   void begin(SweepRun& run, const Json& id) {
     run.is_pruned = false;
     const auto job = job_of(run, 0, runs_, options_);
-    // What it has evaluated in a life that is over would be told as news.
+    // Old evaluations of a run that begins anew would be sent as new ones.
     if (job && !is_continued(run, runs_.experiment_of(run), options_))
       fs::remove(run.folder + "/metrics.jsonl");
     trials_.push_back(
@@ -212,7 +212,7 @@ class Conversation {
 
   void prune(const Json& id) {
     const auto trial = trial_of(id);
-    // It may have ended before the driver could know.
+    // The run may have ended before the driver could know.
     if (trial == trials_.end() && asked_.contains(id.dump())) return;
     if (trial == trials_.end())
       throw UserError("nothing was proposed as {}", id.dump());

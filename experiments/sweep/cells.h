@@ -26,7 +26,7 @@ std::vector<Cell> cells_of(const Sweep& sweep);
 /// The keys that cells set, in the order of the axes.
 std::vector<std::string> keys_of(const Sweep& sweep);
 
-/// What a run of that cell is told to do.
+/// Config of a run of that cell.
 ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
                      std::int64_t seed);
 

@@ -13,7 +13,7 @@ class Launcher {
 
   /// Does the runs of these cells to their ends, or to a rung of so many epochs
   /// (0: their ends), and prints a line for each. Returns when nothing is left
-  /// to do, or when the sweep was told to stop.
+  /// to do, or when the sweep is to stop.
   virtual void run(const std::vector<std::size_t>& cells, double rung) = 0;
 };
 

@@ -20,7 +20,7 @@ int do_run_of_sweep(const RunProcessArguments& arguments) {
   // too. Before LibTorch has threads.
   StopSignals signals(StopSignals::Second::ignored);
   const std::string config(std::istreambuf_iterator<char>(std::cin), {});
-  // It is resolved: it says where the data is.
+  // The config is resolved, so it has the place of the data.
   Experiment experiment =
       read_experiment(parse_toml(config, arguments.folder), "");
   experiment.length.pause_turn = arguments.pause_turn;

@@ -18,7 +18,7 @@ struct RunProcessArguments {
   pid_t parent = 0;
 };
 
-/// It was stopped, with a checkpoint; it can be continued.
+/// Exit status of a run that was stopped with a checkpoint, and can continue.
 constexpr int kStopped = 4;
 
 /// Does one run of a sweep, without a word. The exit status: 0 done, or

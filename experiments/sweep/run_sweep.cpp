@@ -195,7 +195,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   place.make_if_missing();
   write_plan(folder, runs.plan());
   mark_done(runs);
-  // It is decided anew: cells may have been added.
+  // Halving is decided anew: cells may have been added.
   for (SweepRun& run : runs.all()) run.is_pruned = false;
   const auto launcher = launcher_for(runs, options, folder, is_stopped);
   std::vector<std::size_t> cells = all_cells(runs.plan());

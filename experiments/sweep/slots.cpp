@@ -38,7 +38,7 @@ constexpr int kEndedAtOnce = 130;
 std::vector<std::string> usable_gpus() {
   const int count = count_gpus();
   std::vector<std::string> names;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody writes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): environment is read-only
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible != 0) names = split_values(visible);
   for (int i = static_cast<int>(names.size()); i < count; ++i)
@@ -224,7 +224,7 @@ RunEnd Slots::end_of(const Slot& slot, const ChildEnd& end) {
     return {.kind = RunEnd::Kind::at_rung};
   if (was_stopped(end)) return {.kind = RunEnd::Kind::stopped};
   RunJob job = slot.job;
-  // The same bits again would diverge again.
+  // A retry would compute the same bits, and diverge again.
   if (end.status == kDivergedStatus) job.may_retry = false;
   return failed(job, end_in_words(end));
 }

@@ -26,13 +26,13 @@ void check_sbatch();
 int most_tasks();
 
 /// The numbers of the tasks that are in Slurm's queue, by job; of this user.
-/// Throws UserError when squeue can't be asked.
+/// Throws UserError when squeue doesn't answer.
 std::map<std::string, std::set<int>> queued_tasks();
 
 /// What Slurm does for a sweep: the tasks that are in its queue, by the folders
 /// of their runs, as "12_3". A task that is not there any more and has ended
 /// without a word leaves its run marked as failed. Throws UserError when squeue
-/// can't be asked; it isn't when the sweep has no arrays.
+/// doesn't answer; it isn't called when the sweep has no arrays.
 std::map<std::string, std::string> tasks_of_sweep(
     const std::string& sweep_folder);
 

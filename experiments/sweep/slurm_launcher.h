@@ -22,7 +22,7 @@ class SlurmLauncher final : public Launcher {
   SlurmLauncher(SweepRuns& runs, const SweepOptions& options,
                 const std::string& folder, const std::atomic<bool>& is_stopped);
 
-  /// Throws UserError when Slurm can't be asked, or refuses.
+  /// Throws UserError when Slurm doesn't answer, or refuses.
   void run(const std::vector<std::size_t>& cells, double rung) override;
 
  private:

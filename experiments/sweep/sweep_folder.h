@@ -16,8 +16,8 @@ class SweepFolder {
   explicit SweepFolder(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  /// Before its runs are looked at: nobody may change them then. Throws
-  /// UserError when another has it.
+  /// Called before its runs are looked at: no process may change them then.
+  /// Throws UserError when another has it.
   void open_if_there();
   bool is_open() const { return lock_.has_value(); }
   /// Once the plan is known to be good. Throws UserError when it can't be made,

@@ -56,7 +56,7 @@ class SweepRuns {
   const Cell& cell_of(const SweepRun& run) const;
   /// "policy=local_loss, lr=0.1, seed 2"
   std::string name_of(const SweepRun& run) const;
-  /// What the run is told to do.
+  /// Experiment of the run.
   Experiment experiment_of(const SweepRun& run) const;
   /// Whether it leaves open how many threads a block has.
   bool leaves_threads_open(const SweepRun& run) const;

@@ -27,7 +27,7 @@ struct ArrayTask {
 ///   over         there when none of its tasks is in Slurm's queue any more
 class TaskArray {
  public:
-  /// That of this folder.
+  /// Task array in this folder.
   explicit TaskArray(std::string folder) : folder_(std::move(folder)) {}
 
   /// Writes one more array of a sweep, without `job`. Throws UserError.

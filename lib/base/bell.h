@@ -12,7 +12,7 @@ namespace sluice {
 
 /// Wakes a thread that waits for whichever of several things happens first.
 /// Nothing is missed when it is used so: ask rung(), look whether anything can
-/// be done, and if not, wait() with what was asked. For any number of threads.
+/// be done, and if not, wait() with its answer. For any number of threads.
 class Bell {
  public:
   void ring();

@@ -11,7 +11,7 @@ decltype(auto) by_block(List& list, int k) {
   return list.at(static_cast<std::size_t>(k) - 1);
 }
 
-/// The same; nullptr where there is none.
+/// Element of block k as by_block() gives it, or nullptr where there is none.
 template <class List>
 auto* find_by_block(List& list, int k) {
   const auto index = static_cast<std::size_t>(k) - 1;

@@ -46,8 +46,8 @@ class Receiver {
   /// the sender closed and all was read. Blocks; throws LinkError when the peer
   /// died or the channel's deadline passed without any progress.
   virtual std::optional<Message> receive() = 0;
-  /// The same for a message that nobody needs: nothing is done with what is in
-  /// it. False when receive() would give nothing.
+  /// Receives a message without its content, which isn't needed. False when
+  /// receive() would give nothing.
   virtual bool discard() { return receive().has_value(); }
   /// Whether receive() would return without blocking.
   virtual bool ready() const = 0;

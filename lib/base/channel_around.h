@@ -29,7 +29,7 @@ class SenderAround : public Sender {
   std::unique_ptr<Sender> inner_;
 };
 
-/// The same of a receiving end.
+/// A receiving end put around another one, which it owns.
 class ReceiverAround : public Receiver {
  public:
   bool discard() override { return inner_->discard(); }

@@ -145,8 +145,8 @@ class Fields {
   template <class T>
   void key(std::string_view name, T& value,
            const Names<std::type_identity_t<T>>& names, Doc doc);
-  /// The same where there may be none: a key that the user didn't write is left
-  /// out of the resolved table, and leaves `value` empty.
+  /// A choice that may be absent: a key that the user didn't write is left out
+  /// of the resolved table, and leaves `value` empty.
   template <class T>
   void optional(std::string_view name, std::optional<T>& value,
                 const Names<std::type_identity_t<T>>& names, Doc doc);

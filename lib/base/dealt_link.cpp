@@ -50,7 +50,8 @@ class DealtReceiver final : public Receiver {
       next_ = (next_ + 1) % order_.order.size();
     return message;
   }
-  /// Of any: whoever discards asks until all have closed.
+  /// Discards a message of any peer; the caller repeats it until all have
+  /// closed.
   bool discard() override {
     discards_ = true;
     for (; ended_ < peers_.size(); ++ended_)

@@ -126,7 +126,8 @@ class DepartingSender final : public Sender {
     }
   }
 
-  /// It stays in the queue until it has left. nullptr: none will come.
+  /// Next message, which stays in the queue until it has left. nullptr: none
+  /// will come.
   Message* next(const std::stop_token& over) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, over,

@@ -15,7 +15,7 @@ namespace sluice {
 /// drops what was not closed.
 ///
 /// `patience`: how long the thread looks whether the channel has room before it
-/// waits for it as the channel does, which nobody can interrupt.
+/// waits for it as the channel does, which can't be interrupted.
 std::unique_ptr<Sender> departing_sender(std::unique_ptr<Sender> channel,
                                          Deadline patience);
 

@@ -33,7 +33,7 @@ class LinkError : public Error {
 };
 
 /// The peer went first. That only follows from another failure, which is the
-/// one to be told.
+/// one to report.
 class PeerGone : public LinkError {
  public:
   using LinkError::LinkError;

@@ -11,7 +11,7 @@
 namespace sluice {
 
 struct LockOptions {
-  /// What the user is told to do when another process has the folder.
+  /// Advice in the error when another process has the folder.
   std::string remedy = "wait for it or end it, or give another --dir";
   /// How long to wait for a holder that may be about to end.
   std::chrono::milliseconds patience = std::chrono::seconds(1);

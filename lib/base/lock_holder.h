@@ -32,14 +32,14 @@ std::optional<LockHolder> parse_lock_holder(const std::string& text);
 /// What the kernel of this host has called itself since it was started.
 std::string boot_id();
 
-/// Whether both are the same process, whenever it was heard.
+/// Whether both are the same process, whatever the times of their heartbeats.
 bool is_same_process(const LockHolder& left, const LockHolder& right);
 /// Whether it ran on the machine that this process runs on, and since that was
 /// started.
 bool is_of_this_boot(const LockHolder& holder);
 /// Whether its process is there: meaningful when it is of this boot.
 bool is_running(const LockHolder& holder);
-/// Whether it may live, as far as can be told without a lock.
+/// Whether it may live, as far as one can see without a lock.
 bool may_live(const LockHolder& holder);
 
 /// "process 1234 on host H, since 2026-11-22 21:37:59 UTC"

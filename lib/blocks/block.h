@@ -38,8 +38,8 @@ class Block {
   const NamedTensors& parameters() const { return parameters_; }
   const NamedTensors& buffers() const { return buffers_; }
 
-  /// The same layers once more, with parameters and buffers of their own, which
-  /// are as `make` left them.
+  /// A block of the same layers, with parameters and buffers of their own,
+  /// which are as `make` left them.
   Block twin() const;
   /// From now on our buffers are the other's: what either writes in place, both
   /// see.

@@ -62,7 +62,7 @@ void initialise_parameters(torch::nn::Module& module, std::uint64_t key);
 
 /// How to make a layer, and what is known of it before it is made.
 struct LayerSpec {
-  /// For people: "conv 32->64 3x3". No uniqueness is asked.
+  /// For people: "conv 32->64 3x3". Needn't be unique.
   std::string name;
   /// A new layer each time, on the CPU; its weights are set by initialise().
   std::function<std::shared_ptr<Layer>()> make;
@@ -71,10 +71,10 @@ struct LayerSpec {
   double flops = 0;
   /// Shape of the (first) output: [C], [C, H, W] or [T, C].
   SampleShape output;
-  /// The same kind of layer for an input of another shape, with as many output
-  /// channels and its own pools; its convolution goes in steps `stride` times
-  /// as wide. Throws UserError for a shape that it can't take. Empty: there is
-  /// only this one.
+  /// Makes this kind of layer for an input of another shape, with as many
+  /// output channels and its own pools; its convolution goes in steps `stride`
+  /// times as wide. Throws UserError for a shape that it can't take. Empty:
+  /// there is only this one.
   std::function<LayerSpec(const SampleShape& input, std::int64_t stride)>
       for_input = {};
 };
@@ -89,9 +89,9 @@ struct Model {
   /// those of this seed once, for all that are made later, in the one thread
   /// that uses LibTorch then. Empty: layers draw by keys alone.
   std::function<void(std::uint64_t seed)> draw = {};
-  /// It trains on pairs (Forward-Forward): the source gives inputs [N, 2, C],
-  /// each sample with its label written into it and then with a wrong one, and
-  /// labels that are all 0, the place of the right one.
+  /// Whether the model trains on pairs (Forward-Forward): the source gives
+  /// inputs [N, 2, C], each sample with its label written into it and then with
+  /// a wrong one, and labels that are all 0, the place of the right one.
   bool trains_on_pairs = false;
 };
 

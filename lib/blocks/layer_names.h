@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Of a model's parameter or buffer, "layers.12.conv.weight", its layer's place
-/// in the uncut model: 12. Nothing for other names.
+/// Place in the uncut model of the layer that a parameter or buffer belongs to:
+/// 12 for "layers.12.conv.weight". Nothing for other names.
 std::optional<std::int64_t> layer_of_name(std::string_view name);
 
 }  // namespace sluice

@@ -13,7 +13,7 @@
 namespace sluice {
 
 /// A module that predicts a tensor of a known shape from another one, and from
-/// the labels if it is told them. Two uses, both of Jaderberg et al. 2017,
+/// the labels if it gets them. Two uses, both of Jaderberg et al. 2017,
 /// arXiv:1608.05343:
 ///
 /// A synthesizer M_k of synthetic gradients predicts, from the features h_k of

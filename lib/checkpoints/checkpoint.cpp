@@ -274,8 +274,8 @@ NamedTensors load_counters(const std::string& checkpoint) {
 
 namespace {
 
-/// Of blocks that have no weights of their own there, those that all agreed on:
-/// blocks of one replica beside others of several.
+/// Adds the weights that all replicas agreed on for blocks without a file of
+/// their own there: blocks of one replica beside others of several.
 void add_agreed(const std::string& checkpoint, const std::string& own,
                 NamedTensors& weights) {
   std::error_code error;

@@ -70,7 +70,7 @@ NamedTensors load_weights(const std::string& path);
 
 /// The state of all blocks together.
 NamedTensors load_state(const std::string& checkpoint);
-/// Of that only the numbers that block 1's worker keeps, "workers.1.*", without
+/// The part of that state that block 1's worker keeps, "workers.1.*", without
 /// reading the rest.
 NamedTensors load_counters(const std::string& checkpoint);
 

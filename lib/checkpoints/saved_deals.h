@@ -15,10 +15,10 @@ namespace sluice {
 void save_deals(const Deals& deals, const std::string& worker,
                 NamedTensors& into);
 Deals deals_in(const SavedState& saved, const std::string& worker);
-/// Of the whole checkpoint.
+/// Replicas that a whole checkpoint is of.
 Deals deals_of(const std::string& checkpoint);
 
-/// The same of the numbers of replicas of its blocks, index k-1, where these
+/// Likewise the numbers of replicas of its blocks, index k-1, where these
 /// differ (SeatNames::counts); empty: all have as many.
 void save_counts(const std::vector<std::int64_t>& counts,
                  const std::string& worker, NamedTensors& into);

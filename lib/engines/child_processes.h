@@ -54,14 +54,14 @@ class ChildProcesses {
   /// Throws when one has failed: WorkerLost, or UserError when it said what the
   /// user can mend.
   void check();
-  /// The same, also when one has ended well: before it has joined the others,
-  /// none has done its work.
+  /// Throws as check() does, and also when one has ended without an error: no
+  /// worker has done its work before it has joined the others.
   void check_joining();
   /// A block whose process is stopped (SIGSTOP); 0: none is.
   int stopped();
   /// "the worker process 1234 of block 2"
   std::string name_of(int block);
-  /// That the block's has not joined the others, and why, as far as is known.
+  /// Error for a worker that did not join the others, with the reason if known.
   WorkerLost missing(int block, const std::string& why = "");
   /// Where a signal that was not ours has ended the block's: a text that says
   /// so. Empty: it runs, or ended otherwise.
@@ -69,7 +69,8 @@ class ChildProcesses {
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
-  /// The same of a block's; however it ended, that is known.
+  /// Kills the worker of a block, however it may end: its loss is known
+  /// already.
   void abandon(int block);
   /// Waits until all have ended; what hasn't after `grace` is killed. Says
   /// which one was ended by a signal that was not ours.

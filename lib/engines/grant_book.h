@@ -36,8 +36,8 @@ class GrantBook {
   /// how many all of them have (progress().slowest).
   std::size_t all_reached() const;
   bool all_done() const { return all_reached() == given() * reached_.size(); }
-  /// Whoever is lost counts as having carried out what is given, and is neither
-  /// the fastest nor the slowest.
+  /// A lost block counts as having reached every grant, and is neither the
+  /// fastest nor the slowest.
   void leave_out(int block) { left_out_.insert(block); }
   const std::set<int>& left_out() const { return left_out_; }
   /// Whether nothing comes after what the block has carried out.

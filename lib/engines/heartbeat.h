@@ -66,11 +66,11 @@ class Waiting {
   const std::chrono::steady_clock::time_point started_;
 };
 
-/// The same link; a wait at it shows in the heartbeat, which must outlive it.
+/// Link whose waits show in the heartbeat, which must outlive it.
 Link with_waits_shown(Link link, Heartbeat& heartbeat, int there);
 
-/// The same control link's sender, which tells the launcher every `period` what
-/// the heartbeat says, from a thread of its own: it falls silent only when the
+/// Sender of the control link that also sends the heartbeat to the launcher
+/// every `period`, from a thread of its own: it falls silent only when the
 /// whole process does. It calls the heartbeat's lives() as often. The heartbeat
 /// must outlive it.
 std::unique_ptr<Sender> with_heartbeat(std::unique_ptr<Sender> control,

@@ -51,7 +51,7 @@ void LinkedCrew::send(Talk& talk, Message message) {
 }
 
 void LinkedCrew::ask_time(Talk& talk) {
-  if (is_failing()) return;  // no worker is told anything any more
+  if (is_failing()) return;  // no more messages to workers
   talk.clock->asks(steady_seconds());
   send(talk, {.kind = MessageKind::clock});
 }

@@ -22,7 +22,7 @@ namespace sluice {
 
 /// How a crew supervises workers that are processes.
 struct Supervision {
-  /// Told what is heard of them; nullptr: they are threads of this process.
+  /// Gets the workers' heartbeats; nullptr: they are threads of this process.
   ProgressBoard* board = nullptr;
   /// Called when all that came from the workers has been taken; returns after
   /// how long it wants to be called again if nothing comes until then.
@@ -48,7 +48,7 @@ struct Supervision {
 /// asked for their time before their first grant, and what follows is a
 /// records::ClockOffset.
 ///
-/// When a worker fails, the others are told to end; once all links have ended,
+/// When a worker fails, the crew ends the others; once all links have ended,
 /// wait() throws the failure that caused the others, naming its block.
 class LinkedCrew final : public Crew {
  public:
@@ -63,7 +63,7 @@ class LinkedCrew final : public Crew {
 
   /// For Supervision::look: stops listening to the block's worker.
   void give_up(int block, Failure failure);
-  /// The same of all whose links have not ended.
+  /// Gives up all workers whose links have not ended.
   void give_up_all(const Failure& failure);
   /// Whether the crew goes on without the replica of that seat.
   bool can_lose(int block) const;

@@ -48,7 +48,8 @@ class ProgressBoard {
   /// The link to the block's worker has ended.
   void ended(int block);
 
-  /// Whether every block was heard once: then all have joined their neighbours.
+  /// Whether every block has sent a heartbeat: then all have joined their
+  /// neighbours.
   bool all_heard() const;
   /// The worker that has stalled for longest, if for at least `deadline`: its
   /// process says nothing at all, or works without progress. An action moves a

@@ -112,7 +112,7 @@ void VirtualCrew::wait() {
   const ThreadsKept threads(parts_.threads);
   const std::size_t before = book_.all_reached();
   refill();
-  // What is not there now was asked for in vain.
+  // Without progress every block that isn't at its grant has waited.
   if (book_.all_reached() == before)
     for (Place& place : places_) place.waited = place.waited || !place.at_grant;
   while (book_.all_reached() == before) {

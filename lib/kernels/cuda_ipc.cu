@@ -40,7 +40,7 @@ DeviceId id_of(int device) {
   return id;
 }
 
-/// Its number in this process; -1: CUDA doesn't show it.
+/// Number of the GPU in this process; -1: CUDA doesn't show it.
 int number_of(const DeviceId& id) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "GPUs can't be counted");

@@ -26,7 +26,8 @@ struct CudaIpc {
   Event (*make_event)(int device) = nullptr;
   IpcHandle (*handle_of_event)(int device, Event event) = nullptr;
 
-  // Of another process, on whatever GPU: opened for that device of this one.
+  // Memory and events of another process, on any GPU, opened for that device of
+  // this one.
   const char* (*open_memory)(int device, const IpcHandle& handle,
                              std::byte** memory) = nullptr;
   const char* (*open_event)(int device, const IpcHandle& handle,

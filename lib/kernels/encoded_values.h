@@ -56,7 +56,7 @@ class BitWriter {
   int filled_ = 0;  // bits
 };
 
-/// Those of so many codes.
+/// Reads so many codes from their words.
 class BitReader {
  public:
   BitReader(EncodedReader& in, std::size_t codes, int width)

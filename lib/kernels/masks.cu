@@ -79,7 +79,7 @@ void fill_channels_last(const MaskRule& rule, const ChannelsLast& shape,
 bool reaches(const float* mask) {
   cudaPointerAttributes attributes = {};
   const cudaError_t error = cudaPointerGetAttributes(&attributes, mask);
-  if (error != cudaSuccess) cudaGetLastError();  // forgets it: nobody asked
+  if (error != cudaSuccess) cudaGetLastError();  // clears the error
   return error == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
 

@@ -7,7 +7,8 @@
 namespace sluice {
 namespace {
 
-/// Of a library that lacks the name: an error as for one that is too old.
+/// Function of the library by name; a library that lacks it is too old, which
+/// is an error.
 template <class Function>
 void find_in_nccl(void* library, const std::string& path, const char* name,
                   Function*& function) {

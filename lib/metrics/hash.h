@@ -11,7 +11,7 @@ namespace sluice {
 /// the program; no protection against intent.
 std::string hash_of(std::string_view bytes);
 
-/// The same of a tensor's values, however they lie in memory.
+/// Hash of a tensor's values, for any layout in memory.
 std::string hash_of(const at::Tensor& tensor);
 
 }  // namespace sluice

@@ -26,7 +26,7 @@ namespace sluice {
     return std::tie(__VA_ARGS__);                           \
   }
 
-/// The same of a kind of record.
+/// Fields of a record kind, with its name.
 #define SLUICE_RECORD(kind, ...)                  \
   static constexpr std::string_view kKind = kind; \
   SLUICE_FIELDS(__VA_ARGS__)

@@ -84,7 +84,8 @@ struct Evaluation {
   Figure r2 = {};
   Figure validation_r2 = {};
   Figure training_r2 = {};
-  /// Of a text whose tokenizer is known: the loss, whatever a token is.
+  /// Loss of a text in bits per byte, for any tokens; where the tokenizer is
+  /// known.
   Figure bits_per_byte = {};
   Figure time = {};
 
@@ -216,9 +217,8 @@ struct Block {
   std::optional<std::string> replicas_why_host = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
-  // Of a replica of those that wait for some of them only: its gradients that
-  // came too late, turns that it left out therefore, and how often others were
-  // merged without it.
+  // Where replicas wait for some of them only: gradients of this replica that
+  // came too late, turns that it left out for that, and merges without it.
   std::optional<std::int64_t> late_gradients = {};
   std::optional<std::int64_t> turns_left_out = {};
   std::optional<std::int64_t> merges_without_it = {};

@@ -256,7 +256,8 @@ void Centre::lose(int member) {
   if (!lost_.insert(member).second) return;
   gathering_->lose(member);
   by_block(brought_, member) = {};
-  // It may have been one of the quorum; who waits looks again after the grace.
+  // The lost replica may have been one of the quorum: without it the grace
+  // begins anew once the quorum is complete again.
   if (!gathering_->has_quorum()) quorum_since_.reset();
   merge_if_complete();
   rest_if_all_are_there();

@@ -25,8 +25,9 @@ struct Push {
   int member = 1;  ///< the replica, from 1
   /// Gradients or weights, in the order of the parameters; not to be written.
   Tensors tensors = {};
-  /// Of gradients: the update that they are for. Its staleness in updates is in
-  /// those of the centre, as far as the replica knows: until its last pull.
+  /// Update that the gradients are for, where these are pushed. Its staleness
+  /// in updates is in those of the centre, as far as the replica knows: until
+  /// its last pull.
   UpdateInfo info = {};
   /// The centre's clock (Served::clock) at that pull.
   std::int64_t clock = 0;
@@ -62,7 +63,7 @@ class CentreRule {
   /// state() was restored.
   virtual void begin(const Tensors& weights, std::int64_t clock) = 0;
   /// Returns what the replica takes away, but for its place: tensors that
-  /// nobody writes any more.
+  /// are not written any more.
   virtual Served serve(Push push);
   /// Where replicas wait for others (Quorum): makes one step of what several
   /// bring, in the order of the replicas; then each takes its own by give().
@@ -92,7 +93,7 @@ class Centre {
 
   int members() const { return static_cast<int>(statistics_.size()); }
 
-  // Of its owner, replica 1:
+  // For the owner, replica 1:
 
   /// Before all else of the owner; other replicas may have come to rest, or
   /// have left, before. names: of the parameters. quorum: when it merges what
@@ -112,7 +113,7 @@ class Centre {
   /// have taken, and as much again of when it last was at rest.
   std::int64_t kept_bytes() const;
 
-  // Of each replica:
+  // For each replica:
 
   /// Waits until it serves. Throws PeerGone when another replica has left,
   /// LinkError when the deadline passes.
@@ -194,7 +195,7 @@ class CentreLink {
   /// Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;
-  /// The replica has done all it had to do, and leaves nobody alone.
+  /// The replica has done its share, and leaves without a failure.
   virtual void finish() = 0;
 };
 

@@ -34,8 +34,8 @@ class GradientExchange {
   /// Publishes; nothing of `gradients` may be written before the sum is there.
   virtual void start(const Tensors& gradients, const ExchangedUpdate& update,
                      Group& group) = 0;
-  /// Of an exchange in two rounds: takes what all have published in the first,
-  /// and publishes once more.
+  /// Second round of an exchange that has two: takes what all have published in
+  /// the first, and publishes once more.
   virtual void finish_first(Group& group);
   virtual void start_second(Group& group);
   /// The sum, or what stands for it: it is divided by the number of replicas.

@@ -19,7 +19,7 @@ class Flat {
   /// Elements [begin, end) of the whole, as pieces of the tensors: each one
   /// line.
   Tensors range(std::int64_t begin, std::int64_t end) const;
-  /// Those between the lines included.
+  /// Number of elements, gaps between the lines included.
   std::int64_t elements() const { return elements_; }
   /// A hash of which tensors there are, their types, sizes and strides: the
   /// same for all replicas, or element i of one would be another of the other.

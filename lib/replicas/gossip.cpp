@@ -1,5 +1,5 @@
 // Replicas that mix their weights with those of neighbours in a graph, and with
-// nobody else's. D-PSGD (Lian et al. 2017, arXiv:1705.09056, algorithm 1) with
+// no others. D-PSGD (Lian et al. 2017, arXiv:1705.09056, algorithm 1) with
 // its doubly stochastic weights, equal ones on these graphs. AD-PSGD (Lian et
 // al. 2018, arXiv:1710.06952, algorithm 1) in lockstep: pairs that a key
 // draws, so that no average falls between a gradient and its step; in a free
@@ -99,7 +99,7 @@ class PushSum final : public ReplicaPolicy {
     const double here = share();
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       const at::Tensor& sum = sums_[i].second;
-      // The same without rounding.
+      // With a share of 1 this is mine.at(i), free of rounding.
       all.push_back(here == 1 ? mine.at(i).detach().clone()
                               : sum + (mine.at(i) - sum / here));
     }

@@ -59,7 +59,7 @@ class Group {
   /// written. Throws LinkError when one of them is gone.
   virtual std::vector<Tensors> finish_share();
 
-  // Messages of any size, which nobody adds up.
+  // All-to-all of byte strings, without reduction.
 
   /// Publishes what each replica shall be given, index r-1: bytes in a line, on
   /// the CPU, which are not written any more. May be one tensor for all.

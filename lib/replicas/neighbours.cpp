@@ -1,7 +1,7 @@
 // Nearest neighbours training (Viviani et al. 2019, "Deep learning at scale",
 // PDP, doi:10.1109/EMPDP.2019.8671552): a replica steps by its own gradient and
-// by those of its neighbours, each a step of its own optimizer, and nobody
-// averages weights. Here in lockstep: gradients of the same turn, in the order
+// by those of its neighbours, each a step of its own optimizer; weights are not
+// averaged. Here in lockstep: gradients of the same turn, in the order
 // of the replicas. After some epochs all go on with the weights of the one
 // whose training loss has been the lowest since the last time (in FAST, that of
 // the highest validation accuracy); each keeps its optimizer's state. Until

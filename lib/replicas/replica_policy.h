@@ -61,13 +61,13 @@ class ReplicaPolicy {
   /// The weights that the first step begins with; nothing: those that there
   /// are.
   virtual Tensors before_steps() const { return {}; }
-  /// What is told of step i, from 0.
+  /// Facts of step i, from 0, that its optimizer gets.
   virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
     return info;
   }
   /// How many steps late a gradient of this replica will be in the next update,
   /// where the replica has made so many updates since its forward.
-  /// To be asked in that update where weights are shared.
+  /// Call it in that update where weights are shared.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Step i has led to these weights.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
@@ -84,8 +84,8 @@ class ReplicaPolicy {
   virtual at::Tensor badness() const;
   virtual void adopted() {}
 
-  // Weights that the replicas have in common (ReplicaExchange::in_memory): all
-  // are told of those that are their own.
+  // Weights that the replicas have in common (ReplicaExchange::in_memory): each
+  // policy gets those that are its own.
 
   /// The first batch of an update comes: overwrites the weights with those that
   /// it shall see.
@@ -144,12 +144,12 @@ struct ReplicaKind {
   /// To such a centre they bring weights of after an update, whatever
   /// `exchange` says.
   bool brings_updated = false;
-  /// Of such a centre: n of n-softsync, with which it makes a step of
-  /// members / n gradients; 0: of each.
+  /// n of n-softsync, with which such a centre makes a step of members / n
+  /// gradients; 0: of each.
   std::int64_t softsync = 0;
-  /// Of a centre where replicas wait for others: replicas on whose gradients a
-  /// step doesn't wait; or how many are averaged at least (0: all), and after
-  /// what grace, in seconds.
+  /// Whether replicas wait for others at the centre. `backup`: replicas on
+  /// whose gradients a step doesn't wait. Or how many are averaged at least (0:
+  /// all), and after what grace, in seconds.
   bool waits = false;
   std::int64_t backup = 0;
   std::int64_t quorum = 0;

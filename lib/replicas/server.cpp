@@ -71,7 +71,7 @@ class Pulling : public ReplicaPolicy {
   /// By replica, index r-1.
   const std::vector<NamedTensors>& pulled() const { return pulled_; }
   Tensors own() const { return values_of(pulled_.at(place_)); }
-  /// Of this replica among all, from 0.
+  /// Index of this replica among all, from 0.
   std::size_t place() const { return place_; }
 
  private:
@@ -80,7 +80,7 @@ class Pulling : public ReplicaPolicy {
   std::vector<NamedTensors> pulled_;
 };
 
-/// They push gradients.
+/// Server of replicas that push gradients.
 class GradientServer final : public Pulling {
  public:
   using Pulling::Pulling;
@@ -146,7 +146,7 @@ class GradientServer final : public Pulling {
   at::Tensor steps_;  // [1]
 };
 
-/// They push how far they have moved, or a part of it.
+/// Server of replicas that push how far they have moved, or a part of it.
 class MovementServer final : public Pulling {
  public:
   MovementServer(const NamedTensors& parameters, double part)

@@ -71,7 +71,7 @@ class Shared final : public ReplicaPolicy {
 
   void after_agreement() override { keep(common_->settled()); }
 
-  /// Nobody adds up anything.
+  /// Empty tensors: no reduction takes place.
   Tensors agreed(const Tensors& mine) const override {
     return Tensors(mine.size(), at::empty({0}));
   }

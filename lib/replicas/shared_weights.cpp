@@ -23,7 +23,7 @@ void check_types(const NamedTensors& weights) {
   }
 }
 
-/// They are walked as flat arrays.
+/// Checks that both lists can be walked as flat arrays side by side.
 void check_alike(const Tensors& shared, const Tensors& others) {
   SLUICE_CHECK(shared.size() == others.size(),
                "{} tensors where the replicas share {}", others.size(),
@@ -103,8 +103,8 @@ void SharedWeights::add(const Tensors& before, const Tensors& after) {
   updates_.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Whoever has arrived has added before, which the last one sees; it is the
-/// only one that runs until they go on.
+/// Each replica has added its update before it arrives. The last one sees all
+/// of them, and runs alone until the others go on.
 void SharedWeights::arrive(int members) {
   if ((arrived_.fetch_add(1, std::memory_order_acq_rel) + 1) % members == 0)
     load(settled_);

@@ -24,8 +24,8 @@ class SharedWeights {
   /// Copies them.
   void load(const Tensors& into) const;
   /// Adds how far each element has come from `before` to `after`. An element
-  /// that has not moved is left alone; one that nobody else has changed since
-  /// `before` becomes the bits of `after`.
+  /// that has not moved is left alone; one that no other replica has changed
+  /// since `before` becomes the bits of `after`.
   void add(const Tensors& before, const Tensors& after);
   /// How often add() was called.
   std::int64_t updates() const {
@@ -36,8 +36,8 @@ class SharedWeights {
   /// the last one notes the weights. Call it in the same order everywhere, and
   /// go on when all have come.
   void arrive(int members);
-  /// Those that the last one noted; until the next one does, which waits for
-  /// the caller.
+  /// Weights that the last arrival noted. They stay until the next one notes
+  /// some, which waits for the caller.
   const Tensors& settled() const { return settled_; }
 
  private:

@@ -23,11 +23,11 @@ at::Tensor sum_of(const Tensors& parts) {
     else
       sum.add_(part);
   }
-  // Nobody is given what a replica has published.
+  // A copy, because the caller must not get a tensor that a replica published.
   return sum.defined() || !first.defined() ? sum : first.clone();
 }
 
-/// Of one tensor of each replica, which all have or none.
+/// Mean of one tensor of each replica; all have it, or none.
 at::Tensor mean_of(const Tensors& parts) {
   if (!parts.at(0).defined()) return {};
   at::Tensor mean = at::empty_like(parts[0]);

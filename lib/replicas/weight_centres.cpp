@@ -73,7 +73,8 @@ class ElasticCentre final : public CentreRule {
   const double alpha_;
 };
 
-/// Has the weights of all replicas, for none can be asked while it computes.
+/// Centre with the weights of all replicas, because a replica can't send its
+/// own while it computes.
 class PairCentre final : public CentreRule {
  public:
   PairCentre(const NamedTensors& parameters, int members,
@@ -125,7 +126,7 @@ class PairCentre final : public CentreRule {
   }
 
  private:
-  /// Of the member's next exchange.
+  /// Partner of the member in its next exchange.
   int partner_of(int member) {
     const at::Tensor visits = visits_[member - 1];
     const auto exchange = visits.item<std::int64_t>();

@@ -20,7 +20,7 @@ class Admissions {
     if (action.op == Op::backward) let_in_.push_back(now);
     while (!let_in_.empty() && std::ssize(let_in_) > room) let_in_.pop_front();
   }
-  /// That of the batch it would forward next; room >= 1.
+  /// Admission of the batch that it would forward next; room >= 1.
   Time next(std::int64_t room) const {
     return std::ssize(let_in_) < room ? Time{} : let_in_.front();
   }

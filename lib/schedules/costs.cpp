@@ -166,7 +166,7 @@ Transit transit_of(const Costs& costs, const Transfer& transfer) {
 
 namespace {
 
-/// That of its block for each seat.
+/// Repeats the values of the blocks, so that each seat has its block's.
 template <class T>
 void repeat(std::vector<T>& list, const RunPlan& plan) {
   const auto depth = static_cast<std::size_t>(plan.depth());
@@ -211,7 +211,7 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
   const bool is_whole = settle.round == kAdopt;
   const bool is_sum = !is_whole && !is_among_peers(plan, settle);
   double step = link.latency;
-  // Of what a lesson is of, no bytes are known.
+  // The bytes of a lesson's gradients are unknown.
   if (bytes != nullptr && link.bandwidth > 0 && !is_of_lesson(settle))
     step += *bytes / (is_sum ? plan.exchange.parts() : 1) / link.bandwidth;
   double steps = plan.exchange.members - 1;
@@ -219,7 +219,7 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
     steps *= plan.exchange.halves();
   else if (!is_whole)
     steps = most_messages(peers_of(plan, settle));
-  // Of all replicas alike.
+  // Number that is equal for all replicas, so that their jitter is too.
   const std::int64_t batch =
       plan.micro_batches.dealt > 1 ? settle.turn : settle.batch;
   return steps * step *

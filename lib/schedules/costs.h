@@ -97,7 +97,7 @@ bool takes_time(const Costs& costs);
 /// Whether the block's backwards forward their batch again.
 bool replays(const BlockPlan& plan);
 
-/// The same with an entry for each seat of the plan in the lists.
+/// Costs whose lists have an entry for each seat of the plan.
 Costs by_seat(Costs costs, const RunPlan& plan);
 
 double seconds_of(const Costs& costs, const BlockPlan& plan,

@@ -26,7 +26,7 @@ class ExchangeTraffic {
   double messages_in(std::int64_t exchanges);
 
   const BlockPlan block_;
-  /// Of pairs that are drawn: messages in the first exchanges, from none on.
+  /// Messages in the first exchanges of pairs that are drawn, from none on.
   std::vector<std::int64_t> of_pairs_ = {0};
 };
 

@@ -37,8 +37,8 @@ class FreeRunning {
   /// How many batches the block may forward before one of those that wait goes
   /// backward.
   std::int64_t room(const Ledger& ledger) const;
-  /// It did one of its choices, which is in its ledger too. What a settle has
-  /// dropped is left out.
+  /// Notes that the block did one of its choices, which is in its ledger too.
+  /// What a settle has dropped is left out.
   void did(const Action& action);
   /// What comes next from below. Where batches may be dropped there, it says
   /// which ones never come.

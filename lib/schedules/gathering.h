@@ -8,8 +8,8 @@ namespace sluice {
 
 /// When a centre merges what replicas bring that wait for each other.
 struct Quorum {
-  /// Of so many replicas, or of all that still bring something. 0: the centre
-  /// waits for nobody, and serves each by itself.
+  /// Replicas that a merge waits for at least, or all that still bring
+  /// something. 0: the centre serves each replica by itself, without a wait.
   int least = 0;
   /// For how long it waits for more when that many have come, in seconds.
   double grace = 0;
@@ -35,16 +35,16 @@ class Gathering {
   /// A replica, from 1, brings what is of that turn, and waits. Returns false
   /// where that is too late: it is dropped, and the replica doesn't wait.
   bool bring(int member, std::int64_t turn);
-  /// It brings nothing more until all rest.
+  /// Notes that the replica brings nothing more until all rest.
   void rest(int member);
-  /// It never comes again; nor does it wait.
+  /// Notes that the replica is lost: it brings nothing, and doesn't wait.
   void lose(int member);
   bool waits(int member) const { return waiting_.contains(member); }
   /// Whether as many wait as there must.
   bool has_quorum() const;
-  /// Whether there is nobody to wait for any more.
+  /// Whether no replica is to be waited for any more.
   bool is_complete() const;
-  /// Those who wait, ascending, wait no longer.
+  /// Replicas that waited, ascending; their wait ends here.
   std::vector<int> merge();
   /// The latest turn of what was merged; -1: nothing was.
   std::int64_t merged_turn() const { return merged_turn_; }

@@ -25,11 +25,12 @@ int replicas_of(const RunPlan& plan, int block);
 /// message of that kind for that batch.
 int neighbour_with(const RunPlan& plan, int seat, Towards side,
                    MessageKind kind, std::int64_t batch);
-/// Those of the seat's batches in a turn, in their order; a seat may come
-/// several times. Empty where there is no block on that side.
+/// Seats that the seat's batches of a turn come from or go to, in the order of
+/// the batches; a seat may come several times. Empty where there is no block on
+/// that side.
 std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat,
                                     Towards side);
-/// The same seats, each once, ascending.
+/// Seats of neighbours_in_turn(), each once, ascending.
 std::vector<int> neighbours_of(const RunPlan& plan, int seat, Towards side);
 
 /// A link between two seats of neighbouring blocks.

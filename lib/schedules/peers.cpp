@@ -36,7 +36,7 @@ void add_on_torus(int members, int member, std::set<int>& found) {
   }
 }
 
-/// Of a graph whose edges have no direction.
+/// Neighbours of a replica in a graph without directions.
 std::vector<int> neighbours_of(PeerShape shape, int members, int member) {
   std::set<int> found;
   if (shape == PeerShape::torus) add_on_torus(members, member, found);
@@ -86,8 +86,8 @@ std::optional<std::vector<int>> sides_of(PeerShape shape, int members) {
   return sides;
 }
 
-/// The one that each replica meets, index r-1; 0: none. Those of one side ask,
-/// in an order that is drawn, one of their neighbours that nobody has asked.
+/// Partner of each replica, index r-1; 0: none. The replicas of one side choose
+/// in an order that is drawn, each among its neighbours that are still free.
 std::vector<int> partners_of(const PeerGraph& graph, int members,
                              std::int64_t exchange) {
   const auto sides = sides_of(graph.shape, members);

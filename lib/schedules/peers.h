@@ -26,7 +26,7 @@ struct PeerGraph {
   /// arXiv:1710.06952, section 3), where the one side asks and the other
   /// answers.
   bool pairs = false;
-  /// Of hops: after all of them the replicas change places, drawn by key
+  /// Whether replicas change places after all hops, drawn by key
   /// (Daily et al. 2018, arXiv:1803.05880).
   bool rotates = false;
   std::uint64_t seed = 0;

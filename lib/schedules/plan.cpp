@@ -194,7 +194,7 @@ std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
   for (const BlockPlan& below : plan.blocks) {
     const auto taken_after = gradient_taken_after(below);
     if (!taken_after) continue;
-    // Of replica 1, which has the first seats; that of all is the same.
+    // Delay in replica 1, which has the first seats; all replicas have it.
     const std::int64_t delay = by_block(plan.blocks, below.block + 1).delay;
     const MicroBatches& cut = below.micro_batches;
     for (std::int64_t each = std::max(first_batch, turn - *taken_after);

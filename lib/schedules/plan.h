@@ -122,7 +122,7 @@ struct BlockPlan {
   /// Whether all parts except a target are used alike, so that their sum is
   /// enough.
   bool is_merged() const;
-  /// Of a batch by the backward; empty: one, and so in all blocks.
+  /// Visits of the backward to a batch; empty: one, and so in all blocks.
   std::vector<BackwardVisit> visits = {};
   bool sweeps = false;  ///< whether they are those of add_sweeps()
   std::int64_t rounds() const {
@@ -236,7 +236,7 @@ struct Grant {
 /// The lockstep schedule of a block: its actions for the grant, in order. Pure.
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant);
 
-/// The same, with the plan of the grant's phase.
+/// Actions of a grant by the plan of its phase.
 std::vector<Action> actions_of(const Plans& plans, int seat,
                                const Grant& grant);
 

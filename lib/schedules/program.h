@@ -37,17 +37,17 @@ BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
 inline constexpr std::int64_t kAgreement = 1;
 /// The round of the exchange that follows an update of parts of the weights.
 inline constexpr std::int64_t kGather = 2;
-/// That of the second exchange of gradients before an update, where there is
-/// one (ReplicaExchange::rounds).
+/// Round of a second exchange of gradients before an update
+/// (ReplicaExchange::rounds).
 inline constexpr std::int64_t kSecondRound = 3;
-/// That in which replicas give all of their weights to all, and adopt those of
+/// Round in which all replicas send their weights to all, and adopt those of
 /// one (ReplicaExchange::adopts).
 inline constexpr std::int64_t kAdopt = 4;
-/// That in which a replica takes what a centre has made of several
+/// Round in which a replica takes what a centre has made of several
 /// (ReplicaExchange::quorum): a settle without an exchange of its own.
 inline constexpr std::int64_t kMerged = 5;
-/// Those in which replicas that sum gradients sum those of a lesson, of the
-/// lower end above the block and of the upper end below it.
+/// Rounds in which replicas sum the gradients of a lesson: of the lower end
+/// above the block, and of the upper end below it.
 inline constexpr std::int64_t kLesson = 6;
 inline constexpr std::int64_t kInputLesson = 7;
 /// Whether the action is a lesson, or sums one.

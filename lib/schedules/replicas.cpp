@@ -255,7 +255,7 @@ int SeatNames::seats() const {
       std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
 }
 
-/// Of a seat, which the plan numbers replica by replica: block and replica.
+/// Block and replica of a seat; a plan numbers seats replica by replica.
 std::pair<int, int> SeatNames::place_of(int seat) const {
   if (counts.empty()) return {(seat - 1) % depth + 1, (seat - 1) / depth + 1};
   int left = seat;

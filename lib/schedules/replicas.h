@@ -51,7 +51,7 @@ struct ReplicaExchange {
   /// published, and no sums. An agreement is always a sum over all.
   PeerGraph graph = {};
   /// The replicas have one copy of the weights in memory, which they read and
-  /// write when they like: nothing is exchanged, and nobody waits.
+  /// write when they like: no exchange and no wait.
   bool in_memory = false;
   /// When, with an update, all of them adopt the weights of the best one, in an
   /// exchange of its own (kAdopt).
@@ -61,24 +61,24 @@ struct ReplicaExchange {
     return what == Exchanged::weights || what == Exchanged::old_weights ||
            !graph.is_all() || in_memory;
   }
-  /// Of blocks that run free: each replica comes when it is ready, and the
-  /// centre of the block serves one after the other, in the order of their
-  /// arrival, instead of an exchange between peers. Nobody waits for those that
-  /// are slower, but for an agreement.
+  /// Whether a centre serves the replicas of blocks that run free: each comes
+  /// when it is ready, and the centre of the block serves one after the other,
+  /// in the order of their arrival, instead of an exchange between peers.
+  /// Replicas wait for slower ones only for an agreement.
   bool served = false;
-  /// Of gradients, where the norm of the whole model is clipped
-  /// (RunPlan::model_norm): it is that of the replica's own, which are clipped
-  /// before they are published; else of what is applied.
+  /// Whether each replica clips its own gradients before it publishes them,
+  /// where the norm of the whole model is clipped (RunPlan::model_norm); else
+  /// the norm is that of what is applied.
   bool clips_own = false;
-  /// Of such a centre, where replicas wait for others: a second settle
+  /// Rule of such a centre where replicas wait for others: a second settle
   /// (kMerged) takes what was made of all that came.
   Quorum quorum = {};
   ExchangeWay way = ExchangeWay::sum;
-  /// Of gradients: exchanges one after the other that an update waits for, the
-  /// second as kSecondRound. Not with shards.
+  /// Exchanges of gradients, one after the other, that an update waits for; the
+  /// second is kSecondRound. Not with shards.
   int rounds = 1;
-  /// Of a sum over a ring: to sum, and to gather. Shards have the first of
-  /// gradients and the second of weights.
+  /// Halves of a sum over a ring: to sum, and to gather. Shards have the first
+  /// of gradients and the second of weights.
   int halves() const { return shards || way != ExchangeWay::sum ? 1 : 2; }
   /// Into how many parts the bytes are cut, of which one goes from replica to
   /// replica in each step of such a half.
@@ -93,7 +93,7 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange);
 bool is_served(const BlockPlan& plan, const Action& exchange);
 /// Whether it takes what a centre has merged (ReplicaExchange::quorum).
 bool is_merge(const BlockPlan& plan, const Action& settle);
-/// Those of the plan's replica in such an exchange. Exchanges are numbered by
+/// Peers of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
 /// Whether the norm of the whole model is that of what the replicas have given
@@ -116,7 +116,7 @@ std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 RunPlan with_replicas(const RunPlan& one, int replicas,
                       const ReplicaExchange& exchange, bool stagger = false);
 
-/// The same with a number of replicas for each block, index k-1, of which each
+/// Plan with a number of replicas for each block, index k-1, of which each
 /// divides the largest, R. A turn is R batches for every block, so that a
 /// replica of block k has R / R_k of them, in the order of the data
 /// (MicroBatches::replica_with()), and an update sums all of them.

@@ -59,8 +59,8 @@ class Simulation {
   /// forgotten.
   void begin_at(std::int64_t phase, std::int64_t turn, std::int64_t first_batch,
                 const SavedClock& saved = {});
-  /// The same where blocks run free: their ledgers (index k-1) say what each
-  /// had done.
+  /// Begins where blocks run free: their ledgers (index k-1) say what each had
+  /// done.
   void begin_free_at(std::int64_t phase, const std::vector<Ledger>& ledgers,
                      const SavedClock& saved = {});
   /// Begins, for a block that is idle, the first grant of a new pipe after a
@@ -125,8 +125,8 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
-    /// Of replicas that share weights: how often they have agreed, and the end
-    /// of what came of it last, an evaluation or a checkpoint.
+    /// How often replicas that share weights have agreed, and the end of the
+    /// last evaluation or checkpoint for which they did.
     std::int64_t rests = 0;
     double rested = 0;
     Ledger ledger;
@@ -216,11 +216,11 @@ class Simulation {
   /// 0 when there is none.
   int behind(int block) const;
   void meet(int seat, const Action& action, double end);
-  /// The same of an exchange with the centre of the block.
+  /// Simulates an exchange with the centre of the block.
   void visit(int seat, const Action& action, double end);
   /// When that has served the seats before this one; nothing: not yet.
   std::optional<double> served_since(int seat) const;
-  /// Of an action that starts then.
+  /// End of an action that starts then.
   double end_of(int seat, const Action& action, double start) const;
   const Meeting* meeting_of(int seat) const;
   /// When all have published whom the block's next action, one that settles,
@@ -228,13 +228,13 @@ class Simulation {
   std::optional<double> published_since(int seat) const;
   /// When the replicas have exchanged what an action settles; 0 for others.
   std::optional<double> settled_since(int seat) const;
-  /// Replicas that share weights wait for nobody but here: they agree before an
+  /// Replicas that share weights wait only here: they agree before an
   /// evaluation or a checkpoint, and go on together when it is over. So their
   /// order afterwards doesn't depend on how long it took, nor on whether the
   /// run was continued there. Another one that is still at it; 0: none is, or
   /// the seat's next action is a part of it.
   int at_rest(int seat) const;
-  /// When that was over; 0 where nobody waits for it. Nothing: not yet.
+  /// When that was over; 0 where no replica waits for it. Nothing: not yet.
   std::optional<double> rested_since(int seat) const;
   void rest(int seat, const Action& action, double end);
   /// A replica that has not published what this one's next action settles.
@@ -286,7 +286,7 @@ std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
     const std::vector<Capacity>& capacities,
     const std::vector<std::vector<Action>>& actions);
-/// The same, for the phases of a timetable.
+/// Simulates the phases of a timetable.
 std::vector<TimedAction> simulate(
     const Plans& plans, const Costs& costs,
     const std::vector<Capacity>& capacities,

@@ -42,8 +42,8 @@ const std::vector<double>* Simulation::cores_of(int block) const {
   return core ? &cores_[*core] : nullptr;
 }
 
-/// Replicas that wait for nobody: of two that could start at once, the one in
-/// the earlier turn does.
+/// Rank among replicas that share weights and could start at the same time: the
+/// one in the earlier turn starts first.
 std::int64_t Simulation::turn_in_ties(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   const bool is_free = by_block(plan_of(lane).blocks, seat).exchange.in_memory;
@@ -53,7 +53,7 @@ std::int64_t Simulation::turn_in_ties(int seat) const {
 const Simulation::Outlook& Simulation::outlook_of(int block) {
   Outlook& outlook = by_block(outlooks_, block);
   if (std::exchange(outlook.is_known, true)) return outlook;
-  if (!is_local_) unknown_.clear();  // nobody asks for the line
+  if (!is_local_) unknown_.clear();  // not read where outlooks aren't local
   outlook.ready = ready_at(block);
   outlook.start = start_of(block, outlook.ready);
   outlook.turn = outlook.start ? turn_in_ties(block) : 0;

@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-/// Of replicas that share weights, who exchange nothing else: whether it is
-/// what they agree for, or that itself.
+/// Whether the action is an evaluation or a checkpoint, or the exchange before
+/// it. Replicas that share weights have no other exchanges.
 bool is_of_rest(const Action& action) {
   return action.op == Op::exchange || action.op == Op::settle ||
          action.op == Op::evaluate || action.op == Op::save;
@@ -62,7 +62,7 @@ double Simulation::end_of(int seat, const Action& action, double start) const {
   return done + visit_seconds(costs_, mine, action);
 }
 
-/// What a settle takes is the centre's time, which serves nobody else then.
+/// A settle takes the time of the centre, which serves one replica at a time.
 void Simulation::visit(int seat, const Action& action, double end) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
   if (is_merge(mine, action)) return;
@@ -149,8 +149,9 @@ std::optional<double> Simulation::merged_since(int seat) const {
   return *centre.quorum_since + mine.exchange.quorum.grace;
 }
 
-/// Of those who run free: nobody else comes in the turns that were granted, as
-/// where a plan is simulated for a while. Returns whether anybody waited.
+/// Merges what free replicas wait for, where no other replica arrives in the
+/// turns that were granted, as in a plan that is simulated for a while. Returns
+/// whether a replica waited.
 bool Simulation::merge_those_who_wait() {
   for (auto& [block, centre] : centres_) {
     std::optional<double> latest;
@@ -167,7 +168,7 @@ bool Simulation::merge_those_who_wait() {
   return false;
 }
 
-/// The first that needs not wait any more has all those merged that wait.
+/// The first replica that needs not wait any more merges all that wait.
 void Simulation::take_merged(int seat, double now, Action& action) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
   if (!is_merge(mine, action)) return;

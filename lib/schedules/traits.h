@@ -29,8 +29,8 @@ struct WeightsAtBackward {
   /// Which weights is decided where the batch enters its segment: all blocks
   /// there use the version with which the lowest one forwards it.
   bool of_entry = false;
-  /// Of `extrapolate`: how much a past change of the weights counts in their
-  /// velocity after as many updates as the gradient is late.
+  /// Weight, in the velocity of `extrapolate`, of a past change of the weights
+  /// after as many updates as the gradient is late.
   double decay = 0.1;
 
   bool replays() const { return forwards_again && of_today; }

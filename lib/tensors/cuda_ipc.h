@@ -11,7 +11,7 @@ namespace sluice {
 
 /// Whether a block on this device can hand tensors to other processes of the
 /// host by CUDA IPC: it is CUDA's, which has IPC for it, and the program was
-/// built with nvcc. Whether one of them can take them is asked over their link
+/// built with nvcc. Their link finds whether one of them can take them
 /// (transport/shared/ipc_greeting.h).
 bool has_cuda_ipc(const c10::Device& device);
 

@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-/// Of the events that a thread asks for; others may give them back. An event
-/// belongs to the device where it was recorded first.
+/// Pool of the events that one thread takes; any thread may give them back. An
+/// event belongs to the device where it was recorded first.
 class EventPool {
  public:
   c10::Event take(const c10::Device& device) {

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// That of LibTorch's process-wide generator.
+/// State of LibTorch's process-wide generator.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
 

@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// Tells LibTorch's allocator of pinned memory that work of the stream reads
-/// the tensor, so that its memory is nobody else's before that is done. False:
+/// the tensor, so that its memory isn't used again before that is done. False:
 /// it doesn't know the memory, though a GPU reads it beside the host; it was
 /// registered (registered_memory.h), or is a part of a larger piece. True also
 /// for memory that a GPU doesn't read so.

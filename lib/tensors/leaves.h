@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// The same values without their graph.
+/// Tensors with these values, without their graph.
 inline Tensors leaves_of(const Tensors& tensors, bool ask_for_gradients) {
   Tensors leaves;
   for (const at::Tensor& tensor : tensors) {

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// Those of a list of tensors that are defined and lie on a GPU, where an
+/// Tensors of a list that are defined and lie on a GPU, where an
 /// operation of many (at::_foreach_...) is one launch, or few.
 struct TensorsOnGpu {
   std::vector<std::size_t> places = {};  ///< in the list, in their order

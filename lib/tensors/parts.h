@@ -38,7 +38,7 @@ struct Share {
 /// That share of a tensor [numel], in the order of memory; shares the storage.
 /// Small tensors are the last member's, and nothing of them the others'.
 at::Tensor part_of(const at::Tensor& tensor, const Share& share);
-/// Of each; undefined ones stay undefined.
+/// Parts of each tensor; undefined ones stay undefined.
 Tensors parts_of(const Tensors& tensors, const Share& share);
 
 }  // namespace sluice

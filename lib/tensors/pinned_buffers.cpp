@@ -22,7 +22,7 @@
 namespace sluice {
 namespace {
 
-/// Pieces of each size that nobody has: one is taken while the next comes.
+/// Free pieces kept for each size: one is taken while the next is pinned.
 constexpr std::size_t kReadyPieces = 2;
 constexpr std::size_t kLeastPiece = 4096;  // a page
 
@@ -92,7 +92,7 @@ class PinnedPieces {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<std::size_t, Pieces> sizes_;  // those that were asked for
+  std::map<std::size_t, Pieces> sizes_;  // sizes taken so far
   std::jthread thread_;                  // last: it uses all of the above
 };
 

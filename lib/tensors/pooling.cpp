@@ -17,8 +17,8 @@ bool is_channels_last(const at::Tensor& x) {
          x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-/// The same maps, whose gradient is put into their own order as soon as it is
-/// there: one copy, where each operation below would make its own.
+/// Alias of the maps whose gradient is put into their memory order when it
+/// arrives: one copy, where each operation below would make its own.
 at::Tensor with_gradient_in_order(const at::Tensor& maps) {
   const bool has_gradient = at::GradMode::is_enabled() && maps.requires_grad();
   if (!has_gradient || !is_channels_last(maps)) return maps;

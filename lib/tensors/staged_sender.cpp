@@ -34,7 +34,7 @@ class StagedSender final : public SenderAround {
   BufferSource slots_;
 };
 
-/// A slot that a copy fills: it is nobody else's before that is there.
+/// Slot that a copy fills, owned by the copy until it has completed.
 class FilledSlot {
  public:
   FilledSlot(Buffer slot, ToHost copy)

@@ -12,7 +12,7 @@ namespace sluice {
 /// (wait_ready); one that lies there is given back as it is.
 TensorView staged(TensorView tensor);
 
-/// The same in memory of `slots`, which is registered (registered_memory.h) and
+/// Tensor in memory of `slots`, which is registered (registered_memory.h) and
 /// no GPU's: so the channel sends it where it lies. In other pinned memory
 /// where that gives a buffer without data, and what is no larger than
 /// kSmallCopy (staging.h). `slots` may be empty.

@@ -28,7 +28,7 @@ struct ToHost {
 };
 /// `tensor` lies on a GPU, dense.
 ToHost copy_to_host(const at::Tensor& tensor);
-/// The same into `host`, of the same shape and type, which lies in registered
+/// Starts a copy into `host`, of equal shape and type, which lies in registered
 /// memory (registered_memory.h). That must stay until the copy is there.
 ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host);
 

@@ -46,7 +46,7 @@ struct SteppedTogether {
   double weight_decay = 0;
   double rate = 0;  ///< of the step, scaled for the group
 
-  /// Those of them, of one tensor for each parameter.
+  /// Tensors of these parameters, from a list with one for each parameter.
   Tensors of(const Tensors& all) const;
 };
 
@@ -57,7 +57,7 @@ std::vector<SteppedTogether> stepped_together(
     const std::vector<FusedGroup>& groups, const NamedTensors& parameters,
     const Tensors& gradients, double learning_rate);
 
-/// Of each gradient what with_decay() is of one.
+/// Gradients with weight decay: with_decay() of each.
 Tensors with_decay(const SteppedTogether& all);
 
 /// Zeros in the layout of each parameter, and a count of steps for each. Counts

@@ -64,7 +64,7 @@ class Nadam final : public Optimizer {
   }
 
  private:
-  /// Of each parameter of a step, in their order.
+  /// Factors of each parameter of a step, in the order of the parameters.
   struct Factors {
     std::vector<at::Scalar> corrections = {};  ///< of the variance
     std::vector<at::Scalar> along_gradient = {};

@@ -36,8 +36,8 @@ using MakeCorrection =
 /// Norms are clipped over the gradients of a block, or of the whole model.
 enum class ClipScope : std::uint8_t { block, model };
 
-/// Of replicas that exchange gradients, what they apply is clipped, or what
-/// each of them gives the others.
+/// Place where gradients are clipped: in the update that replicas apply, or in
+/// what each replica gives the others.
 enum class ClipAt : std::uint8_t { update, replica };
 
 struct OptimizerOptions {

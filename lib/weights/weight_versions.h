@@ -10,9 +10,9 @@
 namespace sluice {
 
 /// Versions of a block's weights, none of which is copied: a twin of the block
-/// shares the storage of one version, and an update while somebody holds that
-/// twin writes the next version into the storage of another. Twins that nobody
-/// holds any more are used again; BatchNorm's statistics are the block's. Used
+/// shares the storage of one version, and an update while that twin is held
+/// writes the next version into the storage of another. Twins that are free
+/// again are reused; BatchNorm's statistics are the block's. Used
 /// by one thread; the block outlives it.
 class WeightVersions {
  public:
@@ -24,8 +24,8 @@ class WeightVersions {
   /// A twin with copies of these weights, in the order of Block::parameters().
   std::shared_ptr<Block> copy_of(const Tensors& weights);
   /// Storage for the block's next weights, in the order of
-  /// Block::parameters(): from now on it is today's. Empty where nobody holds
-  /// today's, which may be overwritten.
+  /// Block::parameters(): from now on it is today's. Empty where today's isn't
+  /// held, and so may be overwritten.
   Tensors next();
   /// Bytes of the weights of all twins that somebody holds, without today's.
   std::int64_t held_bytes() const;

@@ -67,7 +67,7 @@ class WeightView {
   /// of Block::parameters(), so that what batches in flight refer to stays as
   /// it is. Empty: the update overwrites the weights. After before_update().
   virtual Tensors next_weights() { return {}; }
-  /// They have changed.
+  /// Called after the block's weights changed.
   virtual void after_update() {}
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.

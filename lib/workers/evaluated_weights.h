@@ -26,7 +26,7 @@ class EvaluatedWeights {
 
   /// The block to evaluate: with those that were set, or as it is.
   Block& block_for(Block& own) { return twin_ ? *twin_ : own; }
-  /// The same tensors, of which those that were set are replaced.
+  /// `weights` with those tensors replaced that were set.
   NamedTensors in_place_of(NamedTensors weights) const;
 
  private:

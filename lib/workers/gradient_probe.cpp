@@ -37,7 +37,8 @@ struct Compared {
   }
 };
 
-/// Of the block's parameters, which are among `weights`.
+/// Applied and true gradients of the block's parameters, which are among
+/// `weights`.
 Compared compared(const Application& application, const NamedTensors& truth,
                   const NamedTensors& weights) {
   const std::map<std::string, at::Tensor> applied(application.gradients.begin(),

@@ -21,7 +21,8 @@ namespace sluice {
 /// once. Used by one thread, whose current device is that of the figures.
 class LateRecords {
  public:
-  /// Of the figures of a record, in their order; nothing for an undefined one.
+  /// Values of a record's figures, in their order; nothing for an undefined
+  /// one.
   using Values = std::vector<std::optional<double>>;
   using Write = std::function<void(const Values&)>;
 

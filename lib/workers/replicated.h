@@ -64,8 +64,8 @@ class Replicated {
   /// ReplicaPolicy::combine().
   Tensors combine(const Tensors& mean, double rate);
 
-  /// The same between peers: what the seat is given is what they have published
-  /// and it has itself, in the order of the replicas.
+  /// Publishes to peers. The seat gets what they have published and its own, in
+  /// the order of the replicas.
   void publish_to(const Peers& peers, const Tensors& gradients);
   std::vector<Tensors> settle_gradients() { return settle_mixture().published; }
   /// A step by the gradients of each; returns the rate of the last. What is
@@ -109,8 +109,9 @@ class Replicated {
   Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
                       std::int64_t clock);
 
-  /// The same where replicas wait for others (Quorum): brings it, the last of
-  /// that batch, and returns its place; then waits and takes (Centre::take()).
+  /// Pushes gradients where replicas wait for others (Quorum): brings them, the
+  /// last of that batch, and returns their place; take() then waits for what is
+  /// made of them (Centre::take()).
   std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
                      std::int64_t clock, std::int64_t batch);
   Merged take(bool told) { return centre_->take(told); }

@@ -54,8 +54,8 @@ struct SeatSettings {
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
   ReplicaKind replicas = {};  ///< how they work together
-  /// The source is told the loss of each sample: the backward of block 1 brings
-  /// it, down all boundaries.
+  /// Whether the source gets the loss of each sample: the backward of block 1
+  /// brings it, down all boundaries.
   bool tells_losses = false;
   /// Whether to write a record of kind "status" once a second.
   bool status = false;
@@ -113,7 +113,7 @@ class Seat {
   /// Where it computes.
   const c10::Device& device() const { return block_.device(); }
   int replica() const { return plan().replica; }
-  /// Its number among all seats of the run.
+  /// Number of the seat among all seats of the run.
   int number() const { return number_; }
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }

@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// Of the one message that a backward takes which isn't made of visits.
+/// Round of the one message that a backward takes where a batch has one visit.
 std::int64_t round_from_above(const BlockPlan& plan) {
   return plan.visits.empty() ? 0 : plan.visits.front().arrivals.at(0).round;
 }

@@ -59,7 +59,7 @@ class SeatLog {
   /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
   /// The record of an update, of which went_on() tells. gradient_norm: a
-  /// scalar; undefined: it isn't told.
+  /// scalar; undefined: it isn't recorded.
   void updated(const Action& action, double learning_rate,
                const at::Tensor& gradient_norm);
   /// An update has been started, whether it is logged or not.
@@ -86,8 +86,8 @@ class SeatLog {
   /// How often a gradient of each staleness was applied, and an input of each
   /// age and reuse taken: a record for each.
   void staleness() const;
-  /// The same by counter ("d_batch", "d_upd", "input_age", "input_reuse") and
-  /// value: for a checkpoint.
+  /// Counts of staleness by counter ("d_batch", "d_upd", "input_age",
+  /// "input_reuse") and value: for a checkpoint.
   using Counts = std::map<std::string, std::map<std::int64_t, std::int64_t>>;
   const Counts& counts() const { return counts_; }
   void restore(Counts counts) { counts_ = std::move(counts); }

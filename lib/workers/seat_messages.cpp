@@ -147,7 +147,7 @@ void Seat::send_down(const Action& action, const Down& down) {
 /// same turns. A block that runs free may have taken none of those it waits
 /// for.
 std::int64_t Seat::under_way_below() const {
-  // Of its first replica, as those of all.
+  // The plan of its first replica, which is that of all.
   const BlockPlan& below = by_block(run_plan().blocks, block() - 1);
   return below.in_flight > 0
              ? below.in_flight - 1

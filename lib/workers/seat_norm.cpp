@@ -22,8 +22,8 @@ at::Tensor norm_in(const Message& message, const c10::Device& device) {
 
 }  // namespace
 
-/// Of what the next update applies, and of the blocks above: one, or one for
-/// each of the gradients that are a step of their own.
+/// Squared norm of what the next update applies and of the blocks above; one
+/// for each gradient where each is a step of its own.
 at::Tensor Seat::squared_norms() const {
   const at::Tensor& above = window_.squared_norm_above;
   if (shared_.empty()) return squared_norm(window_.gradients, above);
@@ -35,8 +35,8 @@ at::Tensor Seat::squared_norms() const {
   return at::stack(all);
 }
 
-/// For the record of an update: of the means that it applies, before they are
-/// clipped. Undefined where there is none, or it isn't asked for.
+/// Norm for the record of an update: of the means that it applies, before
+/// clipping. Undefined where there is none, or gradient_norms is off.
 at::Tensor Seat::told_norm(const Action& action, const UpdateInfo& info) const {
   const bool is_known = shared_.empty() && !pushes_gradients() &&
                         !plan().exchange.shards && !clips_own();

@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-/// What all replicas have made of the weights that they share, once for each
-/// version: before the first batch that sees it. What an update has left is
-/// nobody's yet, so it is overwritten where it lies.
+/// Reads the weights that the replicas share, once for each version: before the
+/// first batch that sees it. No graph refers to the weights after an update
+/// yet, so they are overwritten in place.
 void Seat::take_shared() {
   if (!replicas_.share_weights() || window_.batches > 0 ||
       held_.have_version(version_))
@@ -71,7 +71,7 @@ double Seat::weight_of(const Action& action) const {
                                          : 1;
 }
 
-/// Of the end whose lesson that exchange is of.
+/// Learners of the boundary whose lesson the exchange belongs to.
 Learners& Seat::learners_of(const Action& exchange) {
   return trained_.learners(exchange.round == kLesson ? ends().learners
                                                      : ends().upper_learners);

@@ -107,7 +107,8 @@ std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
   return awaited;
 }
 
-/// Of a window that was saved before the centre had been given it.
+/// Staleness of the batches of a window that was saved before its push to the
+/// centre.
 void Seat::restore_known_late(const SavedState& saved) {
   known_late_.clear();
   const std::string name = name_in_state("workers") + ".known_late";

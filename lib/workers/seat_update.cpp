@@ -50,7 +50,7 @@ UpdateInfo Seat::info_of(const Action& action) const {
 
 void Seat::update(const Action& action) {
   UpdateInfo info = info_of(action);
-  // Its own share of the turn's batches, too, where it has several of them.
+  // A replica's share of the turn's batches counts too, where it has several.
   if (plan().micro_batches.dealt > 1)
     info.replicas = plan().micro_batches.dealt;
   else if (replicas_.what() == Exchanged::gradients &&

@@ -15,9 +15,9 @@
 namespace sluice {
 namespace {
 
-/// The same storage, as long as apply() and UpdateChain move both to a new one:
-/// written behind the back of autograd: it would refuse the
-/// graphs of methods that want old activations and new weights.
+/// Aliases of the parameters that autograd doesn't watch: it would refuse the
+/// graphs of methods that want old activations and new weights. They share
+/// storage as long as apply() and UpdateChain move both to a new one.
 NamedTensors unwatched(const NamedTensors& parameters) {
   NamedTensors aliases;
   for (const auto& [name, parameter] : parameters)

@@ -43,7 +43,8 @@ class Trained {
 
   /// Stepped by update(): the block's parameters, then those of lower ends.
   const NamedTensors& tensors() const { return tensors_; }
-  /// Those, then what ends train by themselves: what replicas keep alike.
+  /// Parameters of the block, then those that ends train by themselves: all
+  /// that replicas keep alike.
   NamedTensors all() const;
   /// Applies the update; the block's own parameters lie in `storage` from now
   /// on, unless it is empty (UpdateChain::apply()).

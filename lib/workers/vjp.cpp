@@ -30,7 +30,8 @@ Signal signal_of(const BatchContext& context, Lower& lower,
 
 namespace {
 
-/// That of the synthesizers below, which moves no weights, if it is apart.
+/// Adds the target of the synthesizers below, where the last part has one; it
+/// moves no weights.
 void add_target(const BlockPlan& plan, const BatchContext& context,
                 const Signal& signal, Lower& lower, std::vector<Pull>& pulls) {
   const GradientPart& last = plan.parts.back();

@@ -47,7 +47,7 @@ Signal signal_of(const BatchContext& context, Lower& lower,
 Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
            const std::vector<Pull>& pulls, bool keep_graph = false);
 
-/// The same in two halves: the gradients at the inputs, by
+/// First half of a vjp in two: the gradients at the inputs, by
 /// GradientPart::leaving, which can go down before those of the parameters are
 /// computed. `halves` are for the second one, by pull.
 std::vector<Tensors> vjp_inputs(const Graph& graph, const Tensors& inputs,

@@ -16,8 +16,8 @@ namespace sluice {
 /// Used by one thread.
 class WatchedTurn {
  public:
-  /// Of that replica of the block, which outlives it. Without an observer it
-  /// does nothing.
+  /// Watches that replica of the block, which outlives it. Does nothing without
+  /// an observer.
   WatchedTurn(const Block& block, int replica,
               std::shared_ptr<Observer> observer);
 

@@ -164,7 +164,7 @@ void define_network(nb::module_& module) {
 
 // NOLINTNEXTLINE
 NB_MODULE(_native, module) {
-  // Its types, and what the functions below expect to be there.
+  // torch's types, and what the functions below expect to be loaded.
   nb::module_::import_("torch");
   nb::set_leak_warnings(false);  // of networks that live as long as Python
   sluice::install_allocator();

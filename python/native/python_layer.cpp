@@ -27,7 +27,7 @@ class PythonLayer final : public Layer {
     in_python(*raised_, [&] { nb::handle(module_.get()).attr("train")(on); });
   }
 
-  /// It keeps the weights that it was made with, as LibTorch's modules do.
+  /// A module keeps the weights that it was made with, as LibTorch's do.
   void initialise(std::uint64_t /*key*/) override {}
 
   Tensors forward(const Tensors& inputs, const Pass& pass) override;

@@ -225,7 +225,7 @@ std::vector<PolicyRow> policy_rows(
                 .made_by = nb::cast<std::string>(policy[1]),
                 .make = held(nb::object(policy[2])),
                 .raised = raised});
-    // Its name lives in what the row is copied with.
+    // The copies of the row share `written`, so the name outlives them.
     rows.push_back({written->name,
                     "a policy written in Python",
                     {[written](Fields& options, const PlugIns&) {

@@ -92,7 +92,7 @@ def test_python_computes_the_bits_of_the_program(policy, tmp_path):
             losses, weights = trained(net)
         assert [f"{loss:.17g}" for loss in losses] == said.split(), engine
         assert same(weights, expected), engine
-    # Of what the equality would see.
+    # A change that the equality would see.
     with network(policy, optimizer="adam, lr = 0.0101") as net:
         net.load(files[1])
         assert not same(trained(net)[1], expected)

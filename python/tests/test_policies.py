@@ -111,7 +111,7 @@ def test_what_hands_the_gradient_on_has_the_bits_of_ours(written, built_in):
     for engine in ENGINES:
         with network(written, engine) as net:
             found = trained(net)
-        # Of blocks below the last one there is no loss: NaN.
+        # Blocks below the last one have no loss: NaN.
         assert [turn[-1] for turn in found[0]] == [
             turn[-1] for turn in losses], engine
         assert same(found[1], weights), engine
@@ -131,7 +131,7 @@ def test_a_loss_in_python_has_the_bits_of_local_loss(tmp_path):
             found = trained(net)
         assert found[0] == losses, engine
         assert same(found[1], weights), engine
-    # Of what the equality would see: with weights of its own, it differs.
+    # A change that the equality would see: weights of its own.
     with network(Classifier) as net:
         assert not same(trained(net)[1], weights)
 

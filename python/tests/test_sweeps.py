@@ -23,7 +23,7 @@ def test_a_sweep_has_a_row_per_run(program, tiny, here):
     for label in curves:
         assert curves[label].iloc[-1] == pytest.approx(last[label])
     assert "4 of 4 runs done" in repr(sweep)
-    # The same call finds all done; another axis has more.
+    # A second call finds all runs done; another axis adds some.
     before = [run.folder.joinpath("done").stat().st_mtime_ns
               for run in sweep.runs]
     again = sluice.sweep(tiny, boundary=POLICIES, seeds=2)

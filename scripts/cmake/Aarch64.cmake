@@ -4,7 +4,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-# Compilers that CMake tries are told it too.
+# Compilers that CMake tries get it too.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES SLUICE_AARCH64_ROOT)
 set(CMAKE_FIND_ROOT_PATH "${SLUICE_AARCH64_ROOT}")
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -3,7 +3,7 @@
 # after each build. A ctest per test, as gtest_discover_tests() makes them, would
 # load LibTorch for each: most of the time of all the tests together. PREFIX goes
 # before the name of each, where two programs have the same suites. A program for
-# another machine can't be asked, and has no ctests.
+# another machine can't list its tests, and has no ctests.
 function(sluice_discover_suites target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PREFIX" "")
   if(CMAKE_CROSSCOMPILING)

@@ -61,7 +61,7 @@ if(SLUICE_WITH_TORCH)
     "${PROJECT_BINARY_DIR}/generated/sluice_headers.h"
     DESTINATION "${_include}")
   if(SLUICE_BUILD_PROGRAM)
-    # It finds LibTorch where it was at build time.
+    # The program finds LibTorch where it was at build time.
     set_target_properties(sluice PROPERTIES INSTALL_RPATH "${LibTorch_DIR}/lib")
     install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   endif()

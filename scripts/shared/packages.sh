@@ -14,7 +14,7 @@ boost_package() {
 
 # Versions are those of Debian 12; CMakeLists.txt names the least ones. Ubuntu
 # 24.04 (noble) has the others under the same names, as far as its list says:
-# nobody has tried.
+# untried.
 BOOST_PACKAGE=$(boost_package)
 readonly BOOST_PACKAGE
 readonly BUILD_PACKAGES=(

@@ -51,7 +51,7 @@ quiet_step() {
   mkdir -p "$(dirname "$SLUICE_LOG")"
   "$@" </dev/null >>"$SLUICE_LOG" 2>&1 &
   local pid=$!
-  # A child in the background doesn't hear Ctrl-C.
+  # Ctrl-C doesn't reach a child in the background.
   trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
   show_clock_until_done "$pid" "$start"
   wait "$pid" || status=$?

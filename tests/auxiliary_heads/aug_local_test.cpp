@@ -90,7 +90,7 @@ TEST(AugLocal, APyramidLosesDepthFromBlockToBlock) {
   }
 }
 
-TEST(AugLocal, OfAnMlpIsItsLayersWithWeightsOfTheirOwn) {
+TEST(AugLocal, AugLocalOfAnMlpIsItsLayersWithWeightsOfTheirOwn) {
   const Model mlp = mlp_of_three();
   const auto head = make_head("aug_local", above(mlp, 0), options_of(1));
   const auto weights = head->named_parameters();
@@ -117,7 +117,7 @@ TEST(AugLocal, GradientReachesTheFeaturesAndEveryCopy) {
     EXPECT_TRUE(item.value().grad().defined()) << item.key();
 }
 
-TEST(AugLocal, OfTheSameLayerTwiceHasOtherWeightsThanTheModel) {
+TEST(AugLocal, AugLocalOfTheSameLayerTwiceHasOtherWeightsThanTheModel) {
   const Model mlp = mlp_of_three();
   const auto head = make_head("aug_local", above(mlp, 1), options_of(1));
   const at::Tensor copied = head->named_parameters()["layer1.linear.weight"];

@@ -54,7 +54,7 @@ TEST_P(HeadContract, GradientReachesTheFeatures) {
   EXPECT_GT(features_.grad().abs().max().item<double>(), 0);
 }
 
-/// Of a layer in a stack; the norm behind it takes its gradient away.
+/// Whether this is a bias before a norm, which takes its gradient away.
 bool is_bias_before_norm(const std::string& name) {
   return name.ends_with(".bias") &&
          (name.find(".conv") != name.npos || name.find(".linear") != name.npos);
@@ -129,18 +129,18 @@ void expect_refused(std::string_view head, const SampleShape& features,
   }
 }
 
-TEST(Heads, OfImagesRefuseTextsAndNameTheHeadForThem) {
+TEST(Heads, HeadsOfImagesRefuseTextsAndNameTheHeadForThem) {
   for (const char* head :
        {"linear", "predsim", "mlp_sr", "conv", "full_conv", "mono_forward"})
     expect_refused(head, {7, 8}, "there is the head 'vocabulary'");
 }
 
-TEST(Heads, OfMapsRefuseFlatFeatures) {
+TEST(Heads, HeadsOfMapsRefuseFlatFeatures) {
   for (const char* head : {"conv", "full_conv", "1c2f", "infopro"})
     expect_refused(head, {8}, "takes features of shape [C, H, W], not [8]");
 }
 
-TEST(Heads, OfTextsRefusesImagesAndFlatFeatures) {
+TEST(Heads, HeadsOfTextsRefusesImagesAndFlatFeatures) {
   expect_refused("vocabulary", {8}, "[T, C]");
   expect_refused("vocabulary", {8, 5, 4}, "[T, C]");
 }
@@ -154,7 +154,7 @@ BoundarySite site_of_tokens(const SampleShape& features) {
   return site;
 }
 
-TEST(Heads, OfTextsRefuseTokensOfImagesAndNameTheHeadForThem) {
+TEST(Heads, HeadsOfTextsRefuseTokensOfImagesAndNameTheHeadForThem) {
   for (const char* head : {"vocabulary", "conv"}) {
     try {
       make_head(head, site_of_tokens({7, 8}));

@@ -18,7 +18,7 @@ const Model& model() {
   return resnet;
 }
 
-/// Of maps [16, 9, 7], as block k of K.
+/// Site with maps [16, 9, 7], as block k of K.
 BoundarySite site_at(std::int64_t block = 1, std::int64_t blocks = 2) {
   BoundarySite site = site_of({16, 9, 7});
   site.block = block;

@@ -149,7 +149,7 @@ TEST(SimilarityMatrix, L1_OfLabelsIsOneOrMinusOneOverTheOtherClasses) {
   EXPECT_TRUE(at::equal(label_similarity(labels, 5), expected));
 }
 
-TEST(SimilarityMatrix, OfShortFloatsIsComputedInFloat32) {
+TEST(SimilarityMatrix, SimilarityMatrixOfShortFloatsIsComputedInFloat32) {
   const at::Tensor maps = features_of({4, 3, 2}).detach().to(at::kBFloat16);
   EXPECT_TRUE(at::equal(similarity_matrix(maps),
                         similarity_matrix(maps.to(at::kFloat))));
@@ -199,7 +199,7 @@ TEST(PredSim, L6_PermutedSamplesLeaveTheLossAsItIs) {
   EXPECT_NEAR(permuted.item<double>(), loss_of(*head, rows), 1e-6);
 }
 
-TEST(PredSim, OfFlatFeaturesIsThePublishedFormula) {
+TEST(PredSim, PredSimOfFlatFeaturesIsThePublishedFormula) {
   const BoundarySite site = site_of({7});
   const auto head = predsim(site, 0.99);
   const auto parameters = head->named_parameters();

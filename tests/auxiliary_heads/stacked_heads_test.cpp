@@ -34,7 +34,7 @@ HeadResult run(Head& head, const Tensor& features) {
   return head.forward({features}, {.labels = labels_for(features)});
 }
 
-/// Of the batch at hand, with the initial weight 1 and bias 0.
+/// Batch norm by the statistics of this batch, with weight 1 and bias 0.
 Tensor normalised(const Tensor& x) {
   return at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false);
 }

@@ -61,7 +61,7 @@ class Step {
     targets_.push_back(features_);
   }
 
-  /// Its seconds.
+  /// Seconds of a step.
   double run() {
     const auto start = std::chrono::steady_clock::now();
     const HeadResult result =

@@ -106,7 +106,7 @@ std::function<void()> torch_optimizer(std::string_view name,
   return [optimizer] { optimizer->step(); };
 }
 
-/// The same by ATen's fused operations.
+/// Optimizer by ATen's fused operations.
 std::function<void()> fused_optimizer(std::string_view name,
                                       std::vector<Tensor> weights) {
   std::vector<Tensor> means, variances, steps;

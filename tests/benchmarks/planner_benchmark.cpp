@@ -38,7 +38,7 @@ const Methods& all_methods() {
   return all;
 }
 
-// Of each method, for one round with as many turns as `plan --compare` prefers.
+// Time for each method: one round of as many turns as `plan --compare` prefers.
 constexpr double kSecondsToCalibrate = 20;
 // Cores that other programs may take.
 constexpr double kQuiet = 0.1;

@@ -21,7 +21,7 @@ void train_with_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
                        const std::string& root, Turns& turns);
 /// Products of large matrices, one a step.
 void multiply_matrices(std::int64_t threads, Turns& turns);
-/// Of such a product.
+/// Operations of such a product.
 double matrix_flops();
 
 /// Multiply-adds of a forward of a batch, in the cost model of the cut.

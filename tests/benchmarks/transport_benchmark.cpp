@@ -131,7 +131,7 @@ void append(std::vector<NamedLane>& lanes, std::vector<NamedLane> more) {
   std::move(more.begin(), more.end(), std::back_inserter(lanes));
 }
 
-// Of all threads of this process, bytes that the kernel copies for it included.
+// Processor time of all this process's threads, the kernel's copies included.
 double cpu_seconds() {
   timespec now = {};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -157,7 +157,7 @@ void stay_on_core(int place) {
   }
 }
 
-// The other process: does as it is told until the end.
+// The other process: answers requests until the end.
 void serve(const std::vector<std::string>& addresses) {
   IoThread io;
   std::vector<NamedLane> lanes = plain_lanes(kRawUnix, kRawTcp);
@@ -252,7 +252,7 @@ double ping(Lane& lane, int control, std::uint32_t index, std::size_t bytes,
   return median(std::move(times));
 }
 
-// Of every lane: one value per pass.
+// Samples of every lane: one value per pass.
 using Samples = std::vector<std::vector<double>>;
 
 std::string ratio_text(const Samples& samples, std::size_t lane) {

@@ -1,5 +1,5 @@
-// Whatever a peer says in the handshake, nobody who doesn't hold the secret is
-// agreed with; and no byte of a true handshake can be changed on its way.
+// Whatever a peer says in the handshake, one that doesn't hold the secret is
+// refused; and no byte of a true handshake can be changed on its way.
 
 #include <algorithm>
 #include <cstddef>

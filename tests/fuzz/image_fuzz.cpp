@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Of a few bytes a picture of any size can be made; that is zlib's time.
+/// Most bytes of a picture: a few bytes inflate to any size, in zlib's time.
 constexpr std::uint64_t kMost = std::uint64_t{1} << 16;
 constexpr std::int64_t kSide = 8;
 

@@ -252,7 +252,7 @@ TEST_F(Ipc, PinnedSlotsGiveTheSameBits) {
   stop();
 }
 
-/// Each slot is used again, as soon as nobody copies out of it.
+/// Each slot is used again as soon as no copy reads it.
 TEST_F(Ipc, PinnedSlotsKeepTheOrderOfWhatIsComputedAndSent) {
   start(Way::pinned);
   constexpr int kMessages = 60;
@@ -323,7 +323,7 @@ TEST_F(Ipc, WhatIsNoHandleIsOneClearError) {
   const std::shared_ptr<IpcDevice> device = cuda_ipc_device(kGpu);
   EXPECT_THROW(device->open_memory({}), LinkError);
   EXPECT_THROW(device->open_event({}), LinkError);
-  // The error is told once: LibTorch doesn't find it later.
+  // The error is reported once: LibTorch doesn't find it later.
   EXPECT_EQ(numbers({3}).cpu().numel(), 3);
 }
 

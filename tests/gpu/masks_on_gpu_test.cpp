@@ -39,7 +39,7 @@ TEST_F(MaskOnGpu, HasTheBitsOfTheCpuWithAnyStrides) {
   }
 }
 
-TEST_F(MaskOnGpu, OfADropoutIsThatOfTheCpu) {
+TEST_F(MaskOnGpu, MaskOfADropoutIsThatOfTheCpu) {
   for (const Masks masks : {Masks::generator, Masks::philox})
     for (const DropoutUnit unit :
          {DropoutUnit::element, DropoutUnit::channel}) {

@@ -114,7 +114,7 @@ TEST_F(OnGpu, BlocksMayBeOnDifferentDevices) {
 class WayOnGpu : public OnGpu,
                  public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
-  /// Of processes that share the GPU.
+  /// Lines of a config for processes that share the GPU.
   static std::string lines_of(const std::string& boundary) {
     const auto& [blocks, by_ipc] = GetParam();
     return fmt::format(
@@ -136,7 +136,7 @@ TEST_P(WayOnGpu, CodecsHaveTheSameBits) {
       kSame);
 }
 
-/// Of all blocks, from the records of what they have cost.
+/// Sum over all blocks, from the records of what they have cost.
 std::int64_t sum_of(const std::string& metrics, const std::string& key) {
   const std::regex number("\"" + key + "\": ?([0-9]+)");
   std::int64_t sum = 0;

@@ -10,7 +10,7 @@ namespace sluice {
 /// device.
 NamedTensors trained_on(const std::string& device, const std::string& lines);
 
-/// Its weights before it trains.
+/// Weights of the run before it trains.
 NamedTensors untrained(const std::string& lines);
 
 }  // namespace sluice

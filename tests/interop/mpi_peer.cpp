@@ -75,7 +75,7 @@ Tensors tensors_of(int block, int member, std::int64_t number) {
           numbers(10, at::kFloat, seed + 6).slice(0, 0, 10, 3)};
 }
 
-/// Of the sum in the order of the replicas.
+/// Sums in the order of the replicas.
 Tensors sums_of(const MpiMembers& who, std::int64_t number) {
   Tensors sums = tensors_of(who.colour, 1, number);
   for (int member = 2; member <= who.members; ++member) {

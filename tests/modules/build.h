@@ -44,7 +44,7 @@ inline Block make_block(const Model& model, std::uint64_t seed,
   return make_block(model, 1, 0, std::ssize(model.layers) - 1, seed, format);
 }
 
-/// Of the uncut model, by the names that checkpoints use.
+/// Weights of the uncut model, by the names that checkpoints use.
 NamedTensors initial_weights(const Model& model, std::uint64_t seed = 1);
 std::vector<std::string> parameter_names(const Model& model);
 std::int64_t parameter_count(const Model& model);

@@ -90,7 +90,7 @@ TEST(FfMlp, EvaluatesTheSameForAnyCut) {
                         values.front()));
 }
 
-TEST(FfMlp, OfOneLayerHasItsGoodness) {
+TEST(FfMlp, FfMlpOfOneLayerHasItsGoodness) {
   const Model one =
       build_model("ff_mlp", table({{"hidden", list({20})}}), {{24}, 5});
   Block net = make_block(one, 1);
@@ -105,7 +105,7 @@ TEST(FfMlp, TrainsOnPairsOnly) {
                UserError);
 }
 
-TEST(FfMlp, OfMoreClassesThanValuesIsRefused) {
+TEST(FfMlp, FfMlpOfMoreClassesThanValuesIsRefused) {
   EXPECT_THROW(build_model("ff_mlp", {}, {{4}, 5}), UserError);
 }
 

@@ -61,7 +61,8 @@ TEST(Gpt, TiedItHasNoSecondWeightForTheVocabulary) {
 }
 
 TEST(Gpt, TyingChangesTheGradientOfTheEmbedding) {
-  // The same network but for the tie: the last layer's weight is a copy.
+  // Two networks that differ in the tie: here the last layer's weight is a
+  // copy.
   PlainGpt tied({3, 16, 2, kContext, kVocabulary, true});
   PlainGpt untied({3, 16, 2, kContext, kVocabulary, false});
   NamedTensors weights = initial_weights(gpt({{"tied", true}}));

@@ -138,14 +138,14 @@ TEST(Dropout, DropsTheGradientOfWhatItDropped) {
   EXPECT_TRUE(at::equal(input.grad(), output));
 }
 
-TEST(Dropout, OfChannelsDropsAllPixelsOrNone) {
+TEST(Dropout, DropoutOfChannelsDropsAllPixelsOrNone) {
   const at::Tensor output = Dropout(0.5, DropoutUnit::channel)
                                 .forward({at::ones({8, 16, 3, 5})}, kPass)
                                 .front();
   const at::Tensor pixels = output.flatten(2);  // [N, C, H W]
   EXPECT_TRUE(at::equal(pixels.amin(2), pixels.amax(2)));
   const double kept = (pixels.select(2, 0) == 2).sum().item<double>();
-  // Of 128 channels 64 are expected, 5.7 is a standard deviation.
+  // 64 of 128 channels are expected, 5.7 is a standard deviation.
   EXPECT_NEAR(kept, 64, 23);
 }
 

@@ -51,7 +51,7 @@ void expect_same_bits(const Model& found, const Model& expected) {
   }
 }
 
-TEST(ListedLayers, OfAnMlpHaveTheBitsOfMlp) {
+TEST(ListedLayers, ListedLayersOfAnMlpHaveTheBitsOfMlp) {
   const Entries norm = of_type("batch_norm");
   const Entries relu = of_type("relu");
   const Entries dropout = of_type("dropout", {{"p", 0.25}});
@@ -65,7 +65,7 @@ TEST(ListedLayers, OfAnMlpHaveTheBitsOfMlp) {
   EXPECT_EQ(shapes(found), shapes(expected));
 }
 
-TEST(ListedLayers, OfASmallConvHaveItsBits) {
+TEST(ListedLayers, ListedLayersOfASmallConvHaveItsBits) {
   const Entries relu = of_type("relu");
   const Entries pool = of_type("max_pool");
   const std::vector<Entries> layers = {conv3x3(16),
@@ -98,7 +98,7 @@ TEST(ListedLayers, CutsChangeNoBit) {
     EXPECT_TRUE(at::equal(cut.gradients[i].second, whole.gradients[i].second));
 }
 
-TEST(ListedLayers, OfATextMapEveryPlace) {
+TEST(ListedLayers, ListedLayersOfATextMapEveryPlace) {
   const Model model = listed(
       {of_type("embedding", {{"width", std::int64_t{8}}}),
        of_type("layer_norm"), linear(16), of_type("gelu"), of_type("linear")},

@@ -134,7 +134,7 @@ class ScriptFile : public testing::Test {
       std::make_shared<torch::jit::CompilationUnit>();
 };
 
-TEST_F(ScriptFile, OfANetworkIsLoaded) {
+TEST_F(ScriptFile, ScriptFileOfANetworkIsLoaded) {
   const std::string file = saved(
       network("    if self.training:\n"
               "        torch.warn('in training')\n"
@@ -320,7 +320,7 @@ TEST_F(ScriptFile, MayNotUnpackToFarMoreThanItIs) {
   EXPECT_THAT(refusal_of(to), HasSubstr("and unpacks to"));
 }
 
-TEST_F(ScriptFile, OfWeightsAloneIsNone) {
+TEST_F(ScriptFile, ScriptFileOfWeightsAloneIsNone) {
   const std::string to = path("weights.pt");
   {
     serialize::PyTorchStreamWriter writer(to);
@@ -353,7 +353,7 @@ std::string refusal_of_pickle(const std::string& bytes) {
 
 const std::string kBegin("\x80\x02", 2);
 
-TEST(ScriptPickle, OfClassesOfCppIsRefused) {
+TEST(ScriptPickle, ScriptPickleOfClassesOfCppIsRefused) {
   for (const char* name :
        {"c__torch__.torch.classes.dist_c10d\nFileStore\n",
         "c__torch__.torch\nclasses.dist_c10d.FileStore\n", "cos\nsystem\n",

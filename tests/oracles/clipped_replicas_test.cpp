@@ -74,7 +74,7 @@ void step_and_average(OfReplicas& weights, const OfReplicas& gradients) {
     for (std::size_t i = 0; i < means.size(); ++i) each[i].copy_(means[i]);
 }
 
-/// Of three or fewer on a ring all are neighbours.
+/// Steps by the gradients of all: three or fewer on a ring are all neighbours.
 void step_by_each(OfReplicas& weights, const OfReplicas& gradients) {
   for (Tensors& each : weights)
     for (const Tensors& one : gradients) step(each, clipped(one));
@@ -133,7 +133,7 @@ class ClippedReplicas : public testing::TestWithParam<Case> {
     return copies_of(run.weights());
   }
 
-  /// Of replica 1.
+  /// Weights of replica 1.
   NamedTensors by_plain_loop(int replicas) const {
     const Training start = training(replicas, "1", "");
     const auto source = training_source(start.experiment);

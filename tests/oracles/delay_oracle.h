@@ -56,7 +56,7 @@ class DelayOracle {
   DelayOracle(const Training& of, Method method);
 
   Applications train();
-  /// Of a block, in the order of its layers.
+  /// Weights of a block, in the order of its layers.
   const std::vector<at::Tensor>& weights(int block) const {
     return weights_.at(block);
   }

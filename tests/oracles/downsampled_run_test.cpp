@@ -31,7 +31,8 @@ NamedTensors trained(const std::string& boundary) {
 
 /// With one step from the top that of back-propagation over the same messages,
 /// with auxiliary variables as without.
-TEST(DownsampledRun, OfVariablesIsBackPropagationOverSmallMessages) {
+TEST(DownsampledRun,
+     DownsampledRunOfVariablesIsBackPropagationOverSmallMessages) {
   const NamedTensors small =
       trained("policy = 'backprop', codec = 'downsample'");
   for (const char* policy : {"penalty", "augmented_lagrangian"})

@@ -53,7 +53,7 @@ std::vector<int> one_behind(int r, int replicas, std::int64_t n);
 /// is taken from there.
 std::vector<int> drawn_pair(int r, int replicas, std::int64_t n);
 
-/// They never exchange anything.
+/// Replicas that never exchange anything.
 MakeMeeting alone();
 /// A1 without backup workers.
 MakeMeeting all_reduce();

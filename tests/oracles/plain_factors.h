@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What the oracle of non-negative factors (DeepFacto) is told of a config,
+/// What the oracle of non-negative factors (DeepFacto) gets of a config,
 /// beside its first weights and factors.
 struct PlainFactors {
   double lr = 0.05;

@@ -50,9 +50,9 @@ class PlainReplicas {
   std::shared_ptr<PlainNet> first_net(const Training& of) const;
   /// By block and replica, all at the weights with which the turn begins.
   std::map<int, std::vector<Tensors>> gradients_of(std::int64_t turn);
-  /// Of the turn's micro-batches, one after the other: the loss of each counts
-  /// by its share of the samples.
-  /// All of it by a factor, that of the batch among those of the turn.
+  /// Gradients of the turn's micro-batches, one after the other: the loss of
+  /// each counts by its share of the samples. All of it by a factor, that of
+  /// the batch among those of the turn.
   Tensors sum_of_parts(PlainNet& net, const Batch& batch, double weight) const;
   void update(int block, const std::vector<Tensors>& gradients);
 

@@ -38,7 +38,7 @@ class Oracle {
       weights_[name] = tensor.detach().clone().requires_grad_();
   }
 
-  /// Of the blocks, all at the weights that there are; what synthesizers and
+  /// Gradients of the blocks, all at the present weights; what synthesizers and
   /// input models learn from the batch is kept.
   Gradients of_blocks(const Batch& batch) {
     lessons_.clear();
@@ -92,7 +92,7 @@ class Oracle {
     return gradients;
   }
 
-  /// Of those lessons, at the weights that there are by now.
+  /// Gradients of those lessons, at the weights of now.
   Gradients of_lessons() const {
     Gradients gradients;
     for (const Lesson& lesson : lessons_) {

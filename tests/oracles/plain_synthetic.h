@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// What the oracle of synthetic gradients is told of a config, beside its
+/// What the oracle of synthetic gradients gets of a config, beside its
 /// first weights: a rate for everything, DNI's lambda of the signal and of the
 /// synthesizers' target, and whether blocks forward what input models predict.
 struct SyntheticOptions {

@@ -10,7 +10,7 @@ namespace sluice {
 enum class PlainOrder : std::uint8_t { top_down, at_once, weights_first };
 enum class PlainDual : std::uint8_t { none, each_step, each_batch };
 
-/// What the oracle of auxiliary variables is told of a config, beside its first
+/// What the oracle of auxiliary variables gets of a config, beside its first
 /// weights.
 struct PlainVariables {
   double lr = 0.05;

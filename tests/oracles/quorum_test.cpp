@@ -137,7 +137,7 @@ TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
 
 // A19, decoupled: theta = Outer(theta, mean of the movements of those that have
 // come), where a learner has moved since it took theta last.
-TEST(QuorumOracle, OfAveragesTakesMovementsOfThoseThatHaveCome) {
+TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
   const Ran run = ran(fmt::format(
       "'average', every = {}, quorum = 2, grace = 1.0, outer_lr = 0.75, "
       "outer_momentum = 0.5, outer_nesterov = true",

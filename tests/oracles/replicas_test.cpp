@@ -183,7 +183,7 @@ const Policy kOfServers[] = {
 const Policy kCompensating = {
     "DelayCompensation", "'server'", server(Stale::compensated), 0,
     ", correction = {name = 'delay_compensation', strength = 0.5}"};
-// Of three the rate is halved, and stays a power of two.
+// Three replicas halve the rate, which stays a power of two.
 const Policy kSlower = {"StalenessAware", "'server'", server(Stale::slower), 0,
                         ", correction = {name = 'staleness_aware'}"};
 const Policy kPairs = {"GossipOfPairs", "'gossip', pairs = true",

@@ -1,4 +1,4 @@
-// Those with a server, in the order of the replicas.
+// Meetings with a server, in the order of the replicas.
 #include <algorithm>
 #include <cstddef>
 

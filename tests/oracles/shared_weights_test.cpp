@@ -30,7 +30,7 @@ constexpr double kMomentum = 0.5;
 /// By Sluice's names.
 using Weights = std::map<std::string, at::Tensor>;
 
-/// Of three linear layers, the first is below the cut.
+/// Block of a tensor: the first of three linear layers is below the cut.
 int block_of(const std::string& name) {
   return name.starts_with("layers.0.") ? 1 : 2;
 }

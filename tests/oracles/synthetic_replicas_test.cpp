@@ -85,7 +85,7 @@ TEST(SyntheticReplicas, AverageWhatLearnsAtBoundariesWithTheWeights) {
 }
 
 /// All batches are the same sample.
-TEST(SyntheticReplicas, OfTheSameShareHaveTheBitsOfOne) {
+TEST(SyntheticReplicas, SyntheticReplicasOfTheSameShareHaveTheBitsOfOne) {
   for (const auto& [boundary, options] : kinds_of_ends()) {
     const std::string net = kNet + boundary +
                             "batch_size = 1\nturns = 8\n"

@@ -20,7 +20,8 @@ class PluginParts : public PluginProgram {
  protected:
   PluginParts() { parts_ = copy_of("parts", "libparts.so"); }
 
-  /// Of a run with these lines, in which `prefix` takes the place of each @.
+  /// Weights of a run with these lines, in which `prefix` takes the place of
+  /// each @.
   NamedTensors weights(std::string lines, const std::string& prefix) {
     for (std::size_t at = lines.find('@'); at != std::string::npos;
          at = lines.find('@'))

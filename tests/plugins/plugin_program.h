@@ -49,7 +49,7 @@ class PluginProgram : public Program {
     return nlohmann::json::parse(slurp(path(dir + "/run.json")));
   }
 
-  /// Of the first plug-in that run.json, or a part of it, has.
+  /// Hash of the first plug-in that run.json, or a part of it, has.
   static std::string hash_in(const nlohmann::json& run) {
     return run.at("plugins").at(0).at("sha256").get<std::string>();
   }

@@ -45,7 +45,7 @@ TEST_F(PluginRanks, TrainWithOneBuildWhereverItLies) {
   EXPECT_EQ(difference(weights_of("ranks"), weights_of("whole")), "");
 }
 
-TEST_F(PluginRanks, OfDifferentBuildsAreRefused) {
+TEST_F(PluginRanks, RanksOfDifferentBuildsAreRefused) {
   const std::string other = copy_of("mine", "other/libmine.so");
   rebuild(other);
   const Outcome ranks = start(fmt::format("'plugins=\"{}\"'", other));
@@ -57,7 +57,7 @@ TEST_F(PluginRanks, OfDifferentBuildsAreRefused) {
   EXPECT_FALSE(fs::exists(path("ranks")));
 }
 
-TEST_F(PluginRanks, OfWhichOneBreaksBeforeTheyMeetAllEndAndSayWhy) {
+TEST_F(PluginRanks, AllRanksEndAndSayWhyWhenOneBreaksBeforeTheyMeet) {
   copy_of("breaks", "libbreaks.so");
   constexpr int kCutOff = 124;  // of `timeout`
   for (const char* rank : {"0", "1"}) {

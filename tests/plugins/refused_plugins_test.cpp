@@ -52,7 +52,7 @@ TEST_F(RefusedPlugin, ThatIsAnythingElse) {
 }
 
 // Whatever it would run as it is loaded aborts the program.
-TEST_F(RefusedPlugin, OfAnotherBuildIsNotEvenLoaded) {
+TEST_F(RefusedPlugin, PluginOfAnotherBuildIsNotEvenLoaded) {
   expect_refused(built("wrong_build"),
                  "was built for Sluice 0.0.1 (headers 0123456789ab), LibTorch "
                  "1.0.0, C++ ABI 1002/1, but this program is Sluice ");
@@ -105,7 +105,7 @@ TEST_F(RefusedPlugin, WithANameThatIsTaken) {
                  "registers the head 'linear', and there is one of that name");
 }
 
-TEST_F(RefusedPlugin, OfAnotherBuildOfOneThatIsLoaded) {
+TEST_F(RefusedPlugin, OtherBuildOfALoadedPluginIsRefused) {
   fs::copy_file(built("mine"), path("other.so"));
   std::ofstream(path("other.so"), std::ios::app) << "another build";
   expect_refusal(fmt::format("list heads --plugin {} --plugin {}",

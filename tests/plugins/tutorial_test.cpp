@@ -1,5 +1,5 @@
-// The parts that docs/parts.md and its two pages in docs/howto explain: they are
-// what they say, and stand on the pages as they are compiled.
+// The parts that docs/parts.md and its two pages in docs/howto explain: they
+// are what they say, and stand on the pages as they are compiled.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -44,7 +44,7 @@ class Tutorial : public PluginProgram {
   int configs_ = 0;
 };
 
-/// Of the model's layers, without heads and synthesizers.
+/// Tensors of the model's layers, without heads and synthesizers.
 NamedTensors of_layers(const NamedTensors& all) {
   NamedTensors layers;
   for (const auto& each : all)
@@ -52,7 +52,7 @@ NamedTensors of_layers(const NamedTensors& all) {
   return layers;
 }
 
-/// Of the rows of matrices.
+/// Means of the rows of matrices.
 NamedTensors row_means(const NamedTensors& all) {
   NamedTensors means;
   for (const auto& [name, tensor] : all)
@@ -63,8 +63,8 @@ NamedTensors row_means(const NamedTensors& all) {
 /// The blocks of code in that language on the three pages, without the fences.
 std::vector<std::string> code_of_pages(const std::string& language) {
   std::string page;
-  for (const char* each : {"parts", "howto/parts-of-boundaries",
-                           "howto/parts-of-updates"})
+  for (const char* each :
+       {"parts", "howto/parts-of-boundaries", "howto/parts-of-updates"})
     page += slurp(fmt::format("{}/{}.md", SLUICE_PARTS_PAGES, each));
   const std::string begin = "```" + language + "\n";
   std::vector<std::string> blocks;

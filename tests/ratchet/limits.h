@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Of a block.
+/// Costs of a turn of a block.
 struct PerTurn {
   std::int64_t allocations = 0;
   std::int64_t copied_kib = 0;

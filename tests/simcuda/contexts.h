@@ -14,7 +14,7 @@ namespace sluice::simcuda {
 /// the thread's current one.
 struct Contexts {
   std::array<bool, kDevices> asked = {};
-  /// The call that started it on a device that nobody has asked for yet.
+  /// The call that started it on a device that no code has asked for yet.
   std::array<std::string, kDevices> started = {};
 };
 
@@ -22,11 +22,11 @@ struct Contexts {
 void ask_for(int device);
 
 /// A call on the current device, of a process that works on another one: a
-/// report, where nobody has asked for it.
+/// report, where no code has asked for it.
 void call_on_current(std::string_view call);
 
-/// The same of a call that takes any device on which CUDA is started, and only
-/// without one the current.
+/// Checks a call that takes any device on which CUDA is started, and the
+/// current one only where there is none.
 void call_on_any(std::string_view call);
 
 /// Throws where break_device() has the device.

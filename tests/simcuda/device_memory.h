@@ -21,7 +21,8 @@ class Arena {
 
   /// Throws c10::OutOfMemoryError.
   std::byte* allocate(std::size_t bytes);
-  /// It is kept for who wants as much, as by LibTorch's allocator.
+  /// Keeps the memory for the next request of that size, as LibTorch's
+  /// allocator does.
   void release(std::byte* data, std::size_t bytes);
   /// Gives what is kept back to the device.
   void empty_cache();
@@ -60,7 +61,7 @@ struct Allocation {
   std::byte* mapped = nullptr;
 };
 
-/// A copy from pinned memory that nobody has been seen to wait for. It reads
+/// A copy from pinned memory without a known wait for it. It reads
 /// the host's memory as late as may be.
 struct CopyToDevice {
   const std::byte* from = nullptr;

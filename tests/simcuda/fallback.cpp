@@ -97,7 +97,7 @@ at::Tensor Call::take(const at::Tensor& tensor, Access access) {
   return arguments_.back().cpu;
 }
 
-/// Of tensors, some of which may be missing.
+/// Takes a list of tensors, some of which may be missing.
 c10::IValue Call::take_list(const c10::IValue& value, Access access) {
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;

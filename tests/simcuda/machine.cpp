@@ -18,7 +18,7 @@ namespace {
 
 /// "1", "0,1": one digit each.
 std::vector<int> numbers_in_environment() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it later
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): it is set before
   const char* const text = std::getenv("CUDA_VISIBLE_DEVICES");
   std::vector<int> numbers;
   if (text == nullptr) {

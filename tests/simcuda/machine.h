@@ -54,8 +54,8 @@ std::size_t number_of_process(pid_t process);
 int visible_devices();
 int host_number(int device);
 
-/// Of the thread's last call of the CUDA runtime; 0: none. Who leaves one
-/// behind is reported at the next operation, where LibTorch would find it.
+/// Error of the thread's last call of the CUDA runtime; 0: none. One that is
+/// left behind is reported at the next operation, where LibTorch would find it.
 int& last_error();
 
 // As in CUDA, each thread has a current device and, of each, a current stream.

@@ -35,7 +35,7 @@ bool begins_at(const Pinned& pinned, const void* address) {
 }
 
 std::size_t registered_limit() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it later
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): it is set before
   const char* const text = std::getenv("SIMCUDA_PINNED");
   return text == nullptr ? std::numeric_limits<std::size_t>::max()
                          : std::stoull(text);

@@ -95,7 +95,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     return before;
   }
   void* getStreamNativeHandle(const Stream of) const override {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody looks behind it
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is never followed
     return reinterpret_cast<void*>(number_of(of) + 1);
   }
 
@@ -144,7 +144,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     const Lock lock(machine().mutex);
     call_on_current("a wait for an event");
     const Clock& clock = static_cast<Event*>(event)->clock;
-    // For what is known to be done nobody waits.
+    // The host waits only for what it doesn't know to be done.
     if (!is_known_to_host(clock)) count_wait(&Counts::waits_for_events);
     host_reaches(clock);
   }

@@ -104,7 +104,7 @@ asio::awaitable<void> FaultProxy::Room::serve(Self self, Socket caller,
   try {
     called = co_await self->transport_.connect(self->target_);
   } catch (const std::exception&) {
-    co_return;  // nobody listens: the caller sees the end
+    co_return;  // without a listener the caller sees the end
   }
   const Faults faults = self->plan_ ? self->plan_(number) : Faults{};
   const auto pair =

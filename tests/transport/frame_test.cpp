@@ -92,7 +92,7 @@ TEST(FrameHeader, IsReadAsItWasWritten) {
   EXPECT_EQ(decode_header(encode_header(header), kLimits), header);
 }
 
-TEST(FrameHeader, OfABeatIsReadAsItWasWritten) {
+TEST(FrameHeader, FrameHeaderOfABeatIsReadAsItWasWritten) {
   const FrameHeader header{
       .type = FrameType::beat, .received = 3, .progress = 4};
   EXPECT_EQ(decode_header(encode_header(header), kLimits), header);
@@ -120,7 +120,7 @@ TEST(FrameHeader, IsRefusedWithAnyBitFlipped) {
   }
 }
 
-TEST(FrameHeader, OfAnotherVersionSaysWhich) {
+TEST(FrameHeader, FrameHeaderOfAnotherVersionSaysWhich) {
   auto bytes = encode_header({.type = FrameType::bye});
   bytes[4] = std::byte{9};
   EXPECT_THAT([&] { decode_header(bytes, kLimits); },
@@ -131,7 +131,7 @@ void expect_refused(const FrameHeader& header) {
   EXPECT_THROW(decode_header(encode_header(header), kLimits), LinkError);
 }
 
-TEST(FrameHeader, OfUnknownTypeIsRefused) {
+TEST(FrameHeader, FrameHeaderOfUnknownTypeIsRefused) {
   expect_refused({.type = FrameType{0}});
   expect_refused({.type = FrameType{9}});
 }
@@ -162,12 +162,12 @@ TEST(FrameHeader, WithLengthsThatAreNotPaddedIsRefused) {
   expect_refused({.sequence = 1, .block_bytes = 64, .payload_bytes = 1});
 }
 
-TEST(FrameHeader, OfDataNeedsABlockAndASequenceNumber) {
+TEST(FrameHeader, FrameHeaderOfDataNeedsABlockAndASequenceNumber) {
   expect_refused({.sequence = 1});
   expect_refused({.block_bytes = 64});
 }
 
-TEST(FrameHeader, OfControlFramesHasNothingElse) {
+TEST(FrameHeader, FrameHeaderOfControlFramesHasNothingElse) {
   expect_refused({.type = FrameType::credit});
   expect_refused({.type = FrameType::bye, .sequence = 1});
   expect_refused({.type = FrameType::bye, .block_bytes = 64});

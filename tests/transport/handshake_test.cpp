@@ -95,7 +95,7 @@ TEST(Handshake, CalledRefusesACallerWithAnotherSecret) {
   EXPECT_THAT(b.reason(), HasSubstr("does not hold this run's secret"));
 }
 
-TEST(Handshake, OfAnEarlierConnectionIsNoProof) {
+TEST(Handshake, HandshakeOfAnEarlierConnectionIsNoProof) {
   Handshake a = caller();
   Handshake earlier = called();
   const auto recorded = run(a, earlier);

@@ -1,4 +1,4 @@
-// Who runs the loop, and that nobody waits for what has happened.
+// Which thread runs the loop, and that no wait follows what has happened.
 #include "transport/links/io_thread.h"
 
 #include <atomic>

@@ -40,7 +40,7 @@ class IpcGreeting : public testing::Test {
     });
     lower_hears_ = greet_over(ends_.lower, lower_says_, &lower_);
   }
-  /// Both hear the same.
+  /// Both sides get this reason.
   void expect_none(const char* why) {
     greet();
     EXPECT_FALSE(lower_hears_.peer.has_value());
@@ -75,23 +75,23 @@ TEST_F(IpcGreeting, LeavesTheLinkAsItWas) {
   EXPECT_TRUE(same(ends_.upper.receiver->receive()->tensors.at(0), tensor));
 }
 
-TEST_F(IpcGreeting, OfOneThatDoesNotWantIsHeardByBoth) {
+TEST_F(IpcGreeting, GreetingOfOneThatDoesNotWantReachesBoth) {
   upper_says_ = {.boot = boot_id(), .refusal = "cuda_ipc = false"};
   expect_none("cuda_ipc = false");
   EXPECT_EQ(lower_.opened, 0);
 }
 
-TEST_F(IpcGreeting, OfOneThatCanNotOpenTheOthersMemoryIsHeardByBoth) {
+TEST_F(IpcGreeting, GreetingOfOneThatCanNotOpenTheOthersMemoryReachesBoth) {
   lower_says_.memory.bytes.fill(std::byte{0x55});
   expect_none("invalid resource handle");
 }
 
-TEST_F(IpcGreeting, OfGpusThatDoNotReachEachOtherIsHeardByBoth) {
+TEST_F(IpcGreeting, GreetingOfGpusThatDoNotReachEachOtherReachesBoth) {
   lower_.reaches = false;
   expect_none("can't read the other's memory");
 }
 
-TEST_F(IpcGreeting, OfOneThatSharesItsGpuUnwillinglyIsHeardByBoth) {
+TEST_F(IpcGreeting, GreetingOfOneThatSharesItsGpuUnwillinglyReachesBoth) {
   upper_.name = lower_.name;
   upper_says_ = said_by(upper_);
   upper_says_.same_gpu_refusal = "they take turns";
@@ -104,7 +104,7 @@ TEST_F(IpcGreeting, WithAnotherGpuIgnoresWhatOneSaysOfItsOwn) {
   EXPECT_EQ(lower_hears_.peer, upper_.id());
 }
 
-TEST_F(IpcGreeting, OfTwoHostsIsHeardByBoth) {
+TEST_F(IpcGreeting, GreetingOfTwoHostsReachesBoth) {
   lower_says_.boot = "another";
   expect_none("two hosts");
 }
@@ -123,7 +123,7 @@ TEST_F(IpcGreeting, IsReadAsItIsWritten) {
   EXPECT_EQ(read.refusal, "");
 }
 
-TEST_F(IpcGreeting, OfOtherBytesIsRefused) {
+TEST_F(IpcGreeting, GreetingOfOtherBytesIsRefused) {
   const std::vector<std::byte> good = encode_ipc_hello(lower_says_);
   for (std::size_t bytes = 0; bytes + 8 <= good.size(); bytes += 7)
     EXPECT_THROW(decode_ipc_hello(std::span(good).first(bytes)), LinkError)

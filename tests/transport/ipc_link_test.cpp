@@ -103,7 +103,7 @@ TensorView floats(std::int64_t count) {
   return counting_tensor(DType::float32, {count}, {1});
 }
 
-/// Its bytes say which message it is of.
+/// Tensor whose bytes say which message it belongs to.
 TensorView numbered(std::size_t bytes, std::size_t number) {
   TensorView tensor =
       counting_tensor(DType::uint8, {static_cast<std::int64_t>(bytes)}, {1});
@@ -325,7 +325,7 @@ TEST(IpcLink, MemoryThatWasRefusedIsNotAskedForAgainButTold) {
   EXPECT_EQ(pair.lower->asked, 1);
   EXPECT_THAT(told, testing::ElementsAre(HasSubstr("no 200 bytes left")));
   EXPECT_EQ(pair.traffic->why_host, told.at(0));
-  pair.send({numbered(100, 1)});  // of less nobody knows
+  pair.send({numbered(100, 1)});  // a size that wasn't refused is tried
   pair.read();
   EXPECT_EQ(pair.traffic->by_ipc, 1);
   pair.host.gpu.run_all();
@@ -465,7 +465,7 @@ TEST_F(Parcels, AreTakenAsTheyAreWritten) {
   EXPECT_EQ(answer_to(nothing), "");
 }
 
-TEST_F(Parcels, OfAnotherLengthAreRefused) {
+TEST_F(Parcels, ParcelsOfAnotherLengthAreRefused) {
   std::vector<std::byte> bytes = bytes_of(nothing);
   bytes.pop_back();
   EXPECT_THAT(answer_to(bytes), HasSubstr("383 bytes; it has 384"));
@@ -480,7 +480,7 @@ TEST_F(Parcels, WithAByteThatIsNothingAreRefused) {
   }
 }
 
-TEST_F(Parcels, OfAnotherNumberOfBytesThanTheirShapeAreRefused) {
+TEST_F(Parcels, ParcelsOfAnotherNumberOfBytesThanTheirShapeAreRefused) {
   EXPECT_THAT(answer_to([](Parcel& parcel) { parcel.bytes = 28; }),
               HasSubstr("28 bytes of a tensor that has 24"));
   EXPECT_THAT(answer_to([](Parcel& parcel) {
@@ -511,7 +511,7 @@ TEST_F(Parcels, BeyondWhatAMessageMayHaveAreRefused) {
               HasSubstr("negative"));
 }
 
-TEST_F(Parcels, OfAnotherGpuThanTheNeighboursAreRefused) {
+TEST_F(Parcels, ParcelsOfAnotherGpuThanTheNeighboursAreRefused) {
   EXPECT_THAT(
       answer_to([](Parcel& parcel) { parcel.device[3] = std::byte{1}; }),
       HasSubstr("another GPU"));
@@ -526,7 +526,7 @@ TEST_F(Parcels, WithHandlesOfNothingAreRefused) {
                 HasSubstr("invalid"));
 }
 
-TEST_F(Parcels, OfEverNewMemoryAreRefusedAtSomeTime) {
+TEST_F(Parcels, ParcelsOfEverNewMemoryAreRefusedAtSomeTime) {
   int taken = 0;
   while (taken < 10'000 && answer_to(nothing).empty()) ++taken;
   EXPECT_EQ(taken, 2048);  // two events each

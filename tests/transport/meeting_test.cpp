@@ -128,7 +128,7 @@ TEST_F(MeetingOfTwo, TellsBothSidesWhyACallerMayNotTakePart) {
       ThrowsMessage<Disagreement>(HasSubstr("one has seed 1, one seed 9"));
   EXPECT_THAT([&] { caller.wait_for(2, in(60s)); }, why);
   EXPECT_THAT([&] { called.wait_for(1, in(60s)); }, why);
-  EXPECT_TRUE(called.has_met(1));  // nobody needs to wait for it any more
+  EXPECT_TRUE(called.has_met(1));  // no wait for it any more
 }
 
 TEST_F(MeetingOfTwo, TellsWhoComesLaterWhyThereIsNoRun) {

@@ -141,7 +141,7 @@ struct Seat {
   Joined links = {};
 };
 
-TEST(Rendezvous, OfOneBlockHasNoPeers) {
+TEST(Rendezvous, RendezvousOfOneBlockHasNoPeers) {
   IoThread io;
   Rendezvous rendezvous(io, options_of(1));
   auto accepted = std::async(std::launch::async,
@@ -152,10 +152,10 @@ TEST(Rendezvous, OfOneBlockHasNoPeers) {
   EXPECT_THAT(worker.links.peers, IsEmpty());
 }
 
-// What a worker is told by each of its peers.
+// Numbers that a worker gets from each of its peers.
 using Heard = std::map<std::uint32_t, std::int64_t>;
 
-// Joins, tells each peer a number that names both, and hears all out.
+// Joins, sends each peer a number that names both, and receives theirs.
 Heard talk(const std::string& address, std::uint32_t block,
            const std::vector<PeerLink>& peers,
            const RendezvousOptions& options) {
@@ -221,7 +221,7 @@ TEST(Rendezvous, LinksAChainWithAGap) {
               ElementsAre(ElementsAre(Pair(2, 21)), ElementsAre(Pair(1, 12)),
                           ElementsAre(Pair(4, 43)), ElementsAre(Pair(3, 34))));
   EXPECT_TRUE(fs::exists(folder / "b2"));
-  EXPECT_FALSE(fs::exists(folder / "b3"));  // nobody calls it
+  EXPECT_FALSE(fs::exists(folder / "b3"));  // no peer calls it
 }
 
 // The error of a worker that has these peers.

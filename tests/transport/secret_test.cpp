@@ -57,7 +57,7 @@ TEST(Secret, ThatWasNotGivenMakesNoKey) {
   EXPECT_THROW(Secret().key_for("a"), InternalError);
 }
 
-TEST(Secret, OfWrongLengthIsRefusedWithoutRepeatingIt) {
+TEST(Secret, SecretOfWrongLengthIsRefusedWithoutRepeatingIt) {
   EXPECT_THAT([] { parse_secret("abcdef", "SLUICE_SECRET"); },
               ThrowsMessage<UserError>(AllOf(
                   HasSubstr("the secret in SLUICE_SECRET has 6 characters "

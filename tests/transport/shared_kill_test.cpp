@@ -1,4 +1,4 @@
-// A process that shares memory with another is killed: the other is told so,
+// A process that shares memory with another is killed: the other reports it,
 // and nothing stays behind.
 #include <chrono>
 #include <csignal>
@@ -98,7 +98,7 @@ class SharedKill : public testing::Test {
     EXPECT_EQ(launcher_->line(), "going");
     EXPECT_EQ(worker_->line(), "going");
   }
-  // It says why, exits by itself, and long before its deadline of a minute.
+  // The survivor says why, and exits long before its deadline of a minute.
   void expect_told(Process& survivor, const std::string& why) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THAT(survivor.line(), HasSubstr(why));
@@ -121,7 +121,7 @@ class SharedKill : public testing::Test {
   std::unique_ptr<Process> worker_;
 };
 
-TEST_F(SharedKill, OfASenderIsToldToTheReceiver) {
+TEST_F(SharedKill, KilledSenderIsReportedToTheReceiver) {
   begin("receive", "send");
   worker_->kill();
   expect_told(*launcher_,
@@ -129,7 +129,7 @@ TEST_F(SharedKill, OfASenderIsToldToTheReceiver) {
   expect_nothing_left();
 }
 
-TEST_F(SharedKill, OfAReceiverIsToldToTheSender) {
+TEST_F(SharedKill, KilledReceiverIsReportedToTheSender) {
   begin("send", "receive");
   worker_->kill();
   expect_told(*launcher_,
@@ -137,7 +137,7 @@ TEST_F(SharedKill, OfAReceiverIsToldToTheSender) {
   expect_nothing_left();
 }
 
-TEST_F(SharedKill, OfALauncherThatSendsIsToldToTheWorker) {
+TEST_F(SharedKill, KilledLauncherThatSendsIsReportedToTheWorker) {
   begin("send", "receive");
   launcher_->kill();
   expect_told(*worker_,
@@ -145,7 +145,7 @@ TEST_F(SharedKill, OfALauncherThatSendsIsToldToTheWorker) {
   expect_nothing_left();
 }
 
-TEST_F(SharedKill, OfALauncherThatReceivesIsToldToTheWorker) {
+TEST_F(SharedKill, KilledLauncherThatReceivesIsReportedToTheWorker) {
   begin("receive", "send");
   launcher_->kill();
   expect_told(*worker_,
@@ -153,7 +153,7 @@ TEST_F(SharedKill, OfALauncherThatReceivesIsToldToTheWorker) {
   expect_nothing_left();
 }
 
-TEST_F(SharedKill, OfAReceiverThatHoldsASlotIsToldToTheSender) {
+TEST_F(SharedKill, KilledReceiverThatHoldsASlotIsReportedToTheSender) {
   begin("send", "hold");
   worker_->kill();
   expect_told(*launcher_,
@@ -161,7 +161,7 @@ TEST_F(SharedKill, OfAReceiverThatHoldsASlotIsToldToTheSender) {
   expect_nothing_left();
 }
 
-TEST_F(SharedKill, OfBothLeavesNothing) {
+TEST_F(SharedKill, KillOfBothLeavesNothing) {
   begin("send", "receive");
   launcher_->kill();
   worker_->kill();

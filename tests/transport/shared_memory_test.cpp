@@ -64,7 +64,7 @@ TEST(SharedMemory, CopiesNothingFromSlots) {
   EXPECT_EQ(copied(ends), 0u);
 }
 
-TEST(SharedMemory, OfSlotsOnlySomeMayBeAskedFor) {
+TEST(SharedMemory, SomeSlotsOnlyMayBeAskedFor) {
   Ends ends = ends_with_slots(3);
   const BufferSource free = free_slots_of(*ends.lower.sender, 2);
   const Buffer first = free(1000);
@@ -126,7 +126,7 @@ TEST(SharedMemory, SaysWhySlotsAreNotPinned) {
             "the link has no slots");
 }
 
-/// Whoever can't use them where they lie.
+/// For receivers that can't use tensors where they lie.
 TEST(SharedMemory, CopiesOutOfSlotsAndGivesThemBack) {
   Ends ends = ends_with_slots(1);
   passed(ends, tensor_from(allocate_buffer));
@@ -243,7 +243,7 @@ int hand_overs() {
 }
 
 // Both ends of both sides wait, each in a thread of its own, and the I/O
-// threads are there too: whoever is woken must leave nobody asleep.
+// threads are there too: a thread that wakes must leave no other asleep.
 void exchange(std::chrono::microseconds spin, std::size_t capacity) {
   LinkOptions options = test_options(capacity, kPatient);
   options.shared_memory.spin = spin;

@@ -303,7 +303,7 @@ TEST(SharedOffer, ShapeTravelsUnchanged) {
   EXPECT_EQ(decode_shape(encode_shape(kShape)), kShape);
 }
 
-TEST(SharedOffer, OfAnotherVersionIsRefused) {
+TEST(SharedOffer, SharedOfferOfAnotherVersionIsRefused) {
   auto bytes = encode_shape(kShape);
   bytes[4] = std::byte{9};
   EXPECT_THAT([&] { decode_shape(bytes); },

@@ -150,7 +150,7 @@ struct Lane {
     writer.write({&value, 1});
     if (writer.publish()) bell.ring();
   }
-  // False when nobody rang for a value that is there, or none comes.
+  // False when no bell rang for a value that is there, or none comes.
   bool take(std::byte& value, int looks) {
     while (looks-- > 0 && !reader.has_data()) {
     }

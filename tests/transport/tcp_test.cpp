@@ -39,7 +39,7 @@ TEST(TcpAddress, MayLackThePort) {
   EXPECT_EQ(parse_tcp_address("[::1]"), (TcpAddress{"::1", 0}));
 }
 
-TEST(TcpAddress, OfIpv6StandsInBrackets) {
+TEST(TcpAddress, TcpAddressOfIpv6StandsInBrackets) {
   EXPECT_EQ(parse_tcp_address("[fe80::1]:80"), (TcpAddress{"fe80::1", 80}));
 }
 
@@ -181,7 +181,7 @@ int tcp_option(int socket, int option) {
   return value;
 }
 
-TEST(TcpConnection, OfIpv6IsMade) {
+TEST(TcpConnection, TcpConnectionOfIpv6IsMade) {
   EXPECT_NO_THROW(TcpConnection("::1"));
 }
 
@@ -195,7 +195,7 @@ TEST(TcpConnection, SendsSmallFramesAtOnce) {
   EXPECT_NE(tcp_option(*connection.caller, TCP_NODELAY), 0);
 }
 
-// It would end a connection to a peer that is alive and slow.
+// A user timeout would end a connection to a peer that is alive and slow.
 TEST(TcpConnection, HasNoUserTimeout) {
   const TcpConnection connection("127.0.0.1");
   EXPECT_EQ(tcp_option(*connection.called, TCP_USER_TIMEOUT), 0);

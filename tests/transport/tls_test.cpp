@@ -1,4 +1,4 @@
-// That nobody without the run's secret reads, or takes part.
+// A process without the run's secret can neither read nor take part.
 #include "transport/links/tls.h"
 
 #include <chrono>
@@ -80,7 +80,7 @@ TEST(TlsMeeting, RefusesACalledWithoutTls) {
 
 TEST(TlsTransport, MayListenWhereOtherHostsReachIt) {
   IoThread io;
-  EXPECT_THAT(  // nobody has this address
+  EXPECT_THAT(  // an address of no machine
       [&] { transport_of("tls").listen(io.context(), {.host = "192.0.2.1"}); },
       ThrowsMessage<UserError>(AllOf(HasSubstr("can't listen at '192.0.2.1'"),
                                      Not(HasSubstr("encrypted")))));

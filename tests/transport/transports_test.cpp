@@ -17,7 +17,7 @@ TEST(Transports, AreFoundByName) {
   EXPECT_NE(transport_of("unix").listen, nullptr);
 }
 
-TEST(Transports, OfUnknownNameAreRefusedWithThoseThatThereAre) {
+TEST(Transports, TransportsOfUnknownNameAreRefusedWithThoseThatThereAre) {
   EXPECT_THAT([] { transport_of("unyx"); },
               ThrowsMessage<UserError>(HasSubstr("unix")));
 }

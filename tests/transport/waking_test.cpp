@@ -49,7 +49,7 @@ TEST(EventFd, LetsSleepForAsLongAsItIsSilent) {
   EXPECT_GE(Clock::now() - start, 20ms);
 }
 
-TEST(EventFd, OfAPeerRingsItsOwn) {
+TEST(EventFd, EventFdOfAPeerRingsItsOwn) {
   const EventFd bell;
   const EventFd silent;
   const EventFd of_peer(FileDescriptor(::dup(bell.descriptor())));
@@ -59,14 +59,14 @@ TEST(EventFd, OfAPeerRingsItsOwn) {
   EXPECT_LT(Clock::now() - start, 50s);
 }
 
-TEST(EventFd, OfAPeerMayNotBeAPipe) {
+TEST(EventFd, EventFdOfAPeerMayNotBeAPipe) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   const FileDescriptor reading(ends[0]);
   EXPECT_THROW(EventFd(FileDescriptor(ends[1])), LinkError);
 }
 
-TEST(EventFd, OfAPeerMayNotBlock) {
+TEST(EventFd, EventFdOfAPeerMayNotBlock) {
   EXPECT_THROW(EventFd(FileDescriptor(::eventfd(0, EFD_CLOEXEC))), LinkError);
 }
 

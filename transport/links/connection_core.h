@@ -44,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_soon(IoThread::LoopGuard& guard);
   void wake();
   bool write_at_once();
-  // They hold the connection until both have ended; the last one goes on.
+  // Both loops hold the connection until they have ended; the last one goes on.
   static boost::asio::awaitable<void> read_all(
       std::shared_ptr<Connection> self);
   static boost::asio::awaitable<void> write_all(

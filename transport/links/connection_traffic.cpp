@@ -114,7 +114,8 @@ asio::awaitable<void> Connection::read_payload(const Message& message) {
   co_await stream_.read(parts, &moved_);
 }
 
-// The same piece by piece, each summed while it is in the cache.
+// Reads the tensors piece by piece, and sums each piece while it is in the
+// cache.
 asio::awaitable<std::uint32_t> Connection::read_and_sum(
     const Message& message) {
   std::uint32_t crc = 0;

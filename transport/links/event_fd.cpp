@@ -53,7 +53,7 @@ FileDescriptor EventFd::copy() const {
 
 void EventFd::ring() const {
   const std::uint64_t one = 1;
-  // It fails when the bell was rung 2^64 times, and that is enough.
+  // write() fails once the counter is full, and the bell rings even so.
   [[maybe_unused]] const ssize_t ignored =
       ::write(event_.get(), &one, sizeof one);
 }

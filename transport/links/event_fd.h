@@ -33,7 +33,7 @@ class EventFd {
   FileDescriptor event_;
 };
 
-/// The same as clear(), of a descriptor that was released.
+/// clear() for a descriptor that was released.
 void clear_bell(int descriptor);
 
 }  // namespace sluice

@@ -16,7 +16,7 @@ namespace {
 constexpr auto kRest = std::chrono::microseconds(200);
 constexpr auto kShortRest = std::chrono::microseconds(50);
 
-// What it takes to begin a write, or to hear that it can't be done at once.
+// Steps to begin a write, or to find that it can't be done at once.
 constexpr int kSteps = 4;
 
 // The lock, given back for a while.

@@ -28,7 +28,7 @@ class Reconnector {
   virtual boost::asio::awaitable<AcceptedPeer> meet(
       std::uint64_t received, std::uint64_t taken, Clock::time_point since,
       Clock::time_point until) = 0;
-  /// Ends a meet() that waits; a peer that reconnects now is told that the link
+  /// Ends a meet() that waits; a peer that reconnects now learns that the link
   /// has ended.
   virtual void stop() = 0;
 };

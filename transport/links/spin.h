@@ -18,7 +18,7 @@ class Spin {
  public:
   using Time = std::chrono::nanoseconds;
   static constexpr Time kLongest = std::chrono::microseconds(50);
-  /// It never falls below this, or there would be nothing to grow from.
+  /// Shortest time to look for: from 0 it couldn't grow again.
   static constexpr Time kShortest = std::chrono::microseconds(1);
 
   /// 0: never look.

@@ -34,8 +34,8 @@ enum class Reach : std::uint8_t {
 /// Throws UserError: also for an address that `reach` doesn't allow.
 Listener listen_over_tcp(boost::asio::io_context& io, const Place& place,
                          Reach reach);
-/// Throws UserError when no rank 0 can listen at `host`. Nobody can connect
-/// meanwhile, and take it for the one that will.
+/// Throws UserError when no rank 0 can listen at `host`. No peer can connect
+/// meanwhile, and take this for the real listener.
 void check_tcp_host(const std::string& host);
 /// Throws LinkError.
 boost::asio::awaitable<Socket> connect_over_tcp(std::string address,

@@ -14,7 +14,7 @@
 // rendezvous want them. `mine` is what this end says, or has said.
 namespace sluice {
 
-/// Of a hello with these options.
+/// Reconnect window announced in the hello, in ms.
 std::uint64_t reconnect_ms(const RendezvousOptions& options);
 
 /// The link of a side that called `address`: its hello was written already.

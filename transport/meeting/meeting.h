@@ -27,8 +27,8 @@ struct MeetingOptions {
   /// refused.
   std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
   /// Whether a caller that has proved itself and begins a new link may take
-  /// part: why not, or "". What it says is told to the caller, to all that came
-  /// before it with a Hello::run, and to wait_for(). On the I/O thread.
+  /// part: why not, or "". The caller gets the reason, and so do all that came
+  /// before it with a Hello::run, and wait_for(). On the I/O thread.
   std::function<std::string(const Hello&)> judge = nullptr;
   /// RendezvousOptions::name.
   std::function<std::string(std::uint32_t block)> name = block_name;
@@ -69,8 +69,8 @@ class Meeting {
                         std::chrono::steady_clock::time_point until,
                         const std::function<void()>& check = nullptr);
 
-  /// The same, without fetching it: a peer that is fetched is not told when
-  /// one that comes later is refused.
+  /// Waits for the block without fetching it: a peer that is fetched doesn't
+  /// learn when one that comes later is refused.
   void wait_to_meet(std::uint32_t block,
                     std::chrono::steady_clock::time_point until,
                     const std::function<void()>& check = nullptr);

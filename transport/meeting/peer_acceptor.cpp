@@ -202,7 +202,7 @@ asio::awaitable<void> PeerAcceptor::tell(AcceptedPeer& accepted,
   try {
     co_await write_hello(accepted.stream, answer);
   } catch (const LinkError&) {
-    // It went, and needs no reason any more.
+    // The peer is gone, and needs no reason any more.
   }
 }
 
@@ -314,7 +314,7 @@ void PeerAcceptor::failed(const std::string& reason) {
 
 void PeerAcceptor::disagreed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  if (is_disagreement_) return;  // the first is told
+  if (is_disagreement_) return;  // report the first only
   failure_ = reason;
   is_disagreement_ = true;
   changed_.notify_all();

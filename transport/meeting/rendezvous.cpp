@@ -44,7 +44,7 @@ RendezvousOptions near_options_of(RendezvousOptions options) {
   return options;
 }
 
-// Those of lower numbers first.
+// Peers sorted by number, lowest first.
 std::vector<PeerLink> in_order(std::vector<PeerLink> peers, std::uint32_t block,
                                std::uint32_t blocks) {
   SLUICE_CHECK(block >= 1 && block <= blocks, "block {} of {}", block, blocks);
@@ -100,7 +100,7 @@ class Joiner {
 
   bool calls(const PeerLink& link) const { return link.peer > block_; }
 
-  // A worker that nobody calls listens nowhere.
+  // A worker without callers doesn't listen.
   Whereabouts listen(const std::string& launcher) {
     Whereabouts here{.mark = options_.mark};
     if (peers_.empty() || calls(peers_.front())) return here;
@@ -217,7 +217,7 @@ std::vector<std::uint32_t> Rendezvous::awaited() const {
   return blocks;
 }
 
-// To what all workers are told.
+// Adds a worker's address to the list that all workers get.
 void Rendezvous::add_worker(const Hello& hello,
                             std::vector<std::string>& addresses) {
   const bool marked = has_marks(options_);

@@ -22,7 +22,7 @@
 
 namespace sluice {
 
-/// What both sides of a rendezvous are told.
+/// Options of both sides of a rendezvous.
 struct RendezvousOptions {
   std::uint32_t blocks = 1;
   /// What errors of links call a block; by default "block 2".
@@ -57,7 +57,7 @@ struct RendezvousOptions {
   /// over `transport` too. All processes of a run say the same. These links
   /// don't reconnect.
   std::string near = {};
-  /// Of the host where this worker runs (host_mark.h); "": of none.
+  /// Mark of the host where this worker runs (host_mark.h); "": none.
   std::string mark = {};
   /// Address of this host to listen at, with or without a port; empty:
   /// loopback, or, for a worker, the address from which it reaches the
@@ -100,8 +100,7 @@ class Rendezvous {
   std::vector<std::uint32_t> awaited() const;
   Refusals refusals() const { return meeting_.refusals(); }
 
-  /// Ends accept_workers() with a Disagreement, of which all are told that
-  /// join.
+  /// Ends accept_workers() with a Disagreement, which all that join receive.
   void refuse_all(std::string reason) {
     meeting_.refuse_all(std::move(reason));
   }

@@ -18,8 +18,8 @@ struct Whereabouts {
 /// One text; or three, where `has_marks`.
 std::vector<std::string> to_texts(const Whereabouts& its, bool has_marks);
 
-/// Of `count` workers, block 1 first. Throws LinkError, with the name of the
-/// block that said them, when that are more texts or fewer.
+/// Whereabouts of `count` workers, block 1 first. Throws LinkError, with the
+/// name of the block that said them, when that are more texts or fewer.
 std::vector<Whereabouts> whereabouts_from(const std::vector<std::string>& texts,
                                           std::size_t count, bool has_marks,
                                           std::uint32_t said_by);

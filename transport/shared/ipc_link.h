@@ -28,8 +28,8 @@ SharedMemoryOptions with_parcels(SharedMemoryOptions options,
 
 /// Around the sender of such a link. `channel` takes what can't go so, still on
 /// the GPU: tensors of another device, and those for which there is no free
-/// slot or no memory, so that no thread waits for either; for as much memory as
-/// was refused once nobody asks again, and `traffic` has a reason. `slots` are
+/// slot or no memory, so that no thread waits for either; a size of memory that
+/// was refused once isn't tried again, and `traffic` has a reason. `slots` are
 /// those of the link (slots_of()), `count` of them, all free now, and used by
 /// no other code. The memory on the GPU stays when the sender is destroyed, for
 /// the peer may still read it; it goes with the process.

@@ -75,7 +75,7 @@ Parcel read_parcel(std::span<const std::byte> bytes) {
   if (bytes.size() != kParcelBytes)
     throw LinkError("parcel of a GPU in {} bytes; it has {}", bytes.size(),
                     kParcelBytes);
-  // They lie where the peer can write: they are looked at once.
+  // Copied first: the peer can write the bytes, so they must be read only once.
   const std::vector<std::byte> copy(bytes.begin(), bytes.end());
   ByteReader in(copy);
   if (in.take<std::uint32_t>() != kParcelMagic)

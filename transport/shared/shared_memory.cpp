@@ -109,7 +109,7 @@ std::string pin_slots_of(SharedArea* area, std::size_t count,
   return why;
 }
 
-/// Those of its link whose tensors lie in slots.
+/// Receiver for a link whose tensors lie in slots.
 class OutOfSlots final : public ReceiverAround {
  public:
   OutOfSlots(std::unique_ptr<Receiver> receiver,
@@ -128,7 +128,7 @@ class OutOfSlots final : public ReceiverAround {
 
  private:
   bool lies_in_slot(const Buffer& buffer) const {
-    // Of pointers into other memory only these are ordered.
+    // Only std::less and its like order pointers into different memory.
     const std::less_equal<const std::byte*> is_before;
     const std::less<const std::byte*> is_truly_before;
     return is_before(slots_.data(), buffer.data) &&

@@ -36,8 +36,8 @@ Link open_shared_link(IoThread& io, Stream stream, LinkOptions options,
 /// outlive the link; any thread may call it.
 BufferSource slots_of(const Sender& sender);
 
-/// The same of the first `count` slots; a buffer without data where slots_of()
-/// gives ordinary memory.
+/// Buffers of the first `count` slots; one without data where slots_of() gives
+/// ordinary memory.
 BufferSource free_slots_of(const Sender& sender, std::size_t count);
 
 /// Has the driver of a device know that memory, for as long as the answer

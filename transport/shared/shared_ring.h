@@ -14,8 +14,8 @@ inline constexpr std::size_t kCacheLine = 64;
 /// other's is checked whenever it is read.
 struct RingWords {
   alignas(kCacheLine) std::atomic<std::uint64_t> tail = 0;  ///< bytes written
-  /// Of the writer's process, every LinkOptions::heartbeat: how far its learner
-  /// is. It wakes nobody.
+  /// Progress of the learner in the writer's process, written every
+  /// LinkOptions::heartbeat. A write wakes no thread.
   std::atomic<std::uint64_t> progress = 0;
   alignas(kCacheLine) std::atomic<std::uint64_t> head = 0;  ///< bytes read
   /// Set by an end that is about to sleep, before it looks once more; cleared

@@ -24,7 +24,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// A free slot; ordinary memory when none is free or `bytes` are more than a
   /// slot has, so that no thread waits here.
   Buffer take(std::size_t bytes);
-  /// The same of the first `among` slots; a buffer without data when none of
+  /// Takes one of the first `among` slots; a buffer without data when none of
   /// them is free or has so much.
   Buffer take_free(std::size_t bytes, std::size_t among);
   bool has_slots() const { return area_->shape().slots > 0; }

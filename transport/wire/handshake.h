@@ -75,7 +75,7 @@ class Handshake {
   const Greeting& theirs() const { return theirs_; }
   /// The newest version that both speak; when agreed.
   std::uint8_t version() const { return version_; }
-  /// The same on both sides, and of this connection alone; when agreed.
+  /// Session, equal on both sides and only of this connection; once agreed.
   Session session() const;
 
  private:

@@ -27,7 +27,7 @@ struct LinkOptions {
   /// How long a send or receive waits while nothing moves: no bytes but
   /// heartbeats', and no learner of the peer's process.
   Deadline deadline = std::chrono::minutes(1);
-  /// How often the peer is told that this process lives, and whether its
+  /// Time between messages to the peer that this process lives, and whether its
   /// learner moved.
   std::chrono::milliseconds heartbeat = std::chrono::milliseconds(250);
   /// Whether payloads that are sent carry a checksum; one that comes is always

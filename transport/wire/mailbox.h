@@ -78,7 +78,7 @@ class Mailbox {
   bool can_send() const;  ///< or send() throws
   bool ready() const;
   /// When a wait begins, and what is left of the deadline of one that began
-  /// then. To be asked every kAwakeLook at least: time in which this process
+  /// then. Call it every kAwakeLook at least: time in which this process
   /// didn't run doesn't count.
   Clock::time_point awake_now() { return awake_.now(); }
   Clock::duration time_left(Clock::time_point since);

@@ -41,7 +41,7 @@ class Timeout {
   }
   void end_step() {
     if (left_ > Clock::duration::zero()) return step();
-    // It may destroy this object.
+    // expired() may destroy this object.
     const auto expired = std::move(expired_);
     expired();
   }

@@ -21,7 +21,7 @@ ConfigNode read_config_file(const std::string& path);
 /// key of all blocks replaces those of single blocks (common_keys.h).
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
 
-/// The same of two parts that keep their layers.
+/// Merges two parts that keep their layers.
 ConfigNode merged(const ConfigNode& base, const ConfigNode& over);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ namespace sluice {
 /// isn't TOML: file, line, column and reason. Dates and times are refused.
 ConfigNode read_toml_file(const std::string& path);
 
-/// The same for a text; `name` stands for the file in messages.
+/// Parses a text; `name` stands for the file in messages.
 ConfigNode parse_toml(std::string_view text, const std::string& name);
 
 /// The tree as TOML that reads back as an equal tree: in each table plain

@@ -146,7 +146,7 @@ DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
                           &height, &subsampling, &colours) != 0 &&
       !is_harmless(decoder.get()))
     fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
-  // Of a file that ends before, no size is an error to libturbojpeg.
+  // libturbojpeg gives no size, and no error, for a file that ends too early.
   if (width < 1 || height < 1) fail_decoding(path, "JPEG", "no image is in it");
   checked_pixels(path, static_cast<std::uint64_t>(width),
                  static_cast<std::uint64_t>(height), most_pixels);

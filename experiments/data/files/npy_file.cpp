@@ -150,7 +150,7 @@ class NpyDictionary {
   bool has_sizes_ = false;
 };
 
-/// Of the bytes [begin, begin + count), little-endian.
+/// Number in the bytes [begin, begin + count), little-endian.
 std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::size_t begin,
                         std::size_t count) {
   std::uint64_t number = 0;

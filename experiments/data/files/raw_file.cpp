@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// Of the last call of the system in this thread.
+/// Error text of this thread's last system call.
 std::string system_reason() {
   return std::generic_category().message(errno);
 }

@@ -228,7 +228,8 @@ std::string_view user_defined_piece(std::string_view bytes,
   return type == kUserDefined ? piece : std::string_view();
 }
 
-/// Of such pieces the library finds all that a text begins with.
+/// Limits how many user-defined pieces begin alike: the library looks up all of
+/// them that a text begins with.
 void check_user_defined(std::vector<std::string_view> pieces,
                         const std::string& source) {
   constexpr std::size_t kMostResults = 64;  // what it has room for

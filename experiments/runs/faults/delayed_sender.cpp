@@ -78,7 +78,7 @@ class DelayedSender final : public Sender {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, over, [&] { return closed_ || !queue_.empty(); });
     if (queue_.empty() || over.stop_requested()) return std::nullopt;
-    // It stays in the queue, on its way, until it arrives.
+    // The message stays in the queue until it is due.
     const Clock::time_point when = queue_.front().when;
     std::condition_variable_any never;
     never.wait_until(lock, over, when, [] { return false; });

@@ -20,8 +20,7 @@ using What = Injection::What;
 using When = Injection::When;
 using Clock = std::chrono::steady_clock;
 
-/// How long it takes at most until a signal comes that the launcher was asked
-/// for.
+/// Longest time from the request to the launcher until the signal arrives.
 constexpr std::chrono::seconds kSignalComes(1);
 
 /// No file of this process can grow while this lives: the system refuses to

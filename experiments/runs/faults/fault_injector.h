@@ -24,14 +24,14 @@ class FaultInjector {
   FaultInjector(const std::vector<Injection>& injections, int block,
                 const Heartbeat& heartbeat);
 
-  /// Before anything happens: where the launcher is told.
+  /// Sets the sink of the launcher, before anything happens.
   void tell(std::shared_ptr<Sink> launcher);
   /// The block is about to be made.
   void starts();
   /// For the worker's SeatRunner; this object must outlive it.
   Around around();
-  /// The same link to that block, with its delay; `room` messages may be on
-  /// their way longer.
+  /// Link to that block with its delay; `room` more messages may be on their
+  /// way.
   Link with_faults(Link link, int there, std::size_t room) const;
   /// What LinkOptions::damage wants, for the link to that block.
   void damage(int there, const Message& message, std::span<std::byte> frame);

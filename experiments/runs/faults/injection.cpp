@@ -196,7 +196,7 @@ class Parser {
     injection.turn = turn();
   }
 
-  /// The same, and "@ start", "@ evaluation 40", "@ checkpoint 40".
+  /// "@ 40", "@ turn 40", "@ start", "@ evaluation 40", "@ checkpoint 40".
   void read_when(Injection& injection) {
     const std::string when = next_ + 1 < words_.size() ? words_[next_ + 1] : "";
     if (when != "start" && when != "evaluation" && when != "checkpoint")

@@ -43,7 +43,7 @@ void refuse_callers(const Rank& rank, const Secret& secret,
   while (!have_others_called(meeting, rank) &&
          std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  // What they were told is on its way.
+  // Time for the refusals to arrive.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
@@ -62,9 +62,9 @@ void call_with_reason(const Rank& rank, const Secret& secret,
                                .refusal = reason});
     meeting.wait_for(0, end);
   } catch (const Disagreement&) {
-    // The answer: it was heard.
+    // Rank 0 has received the reason, and refuses in turn.
   } catch (const LinkError&) {
-    // Nobody is there to be told.
+    // Rank 0 can't be reached.
   }
 }
 

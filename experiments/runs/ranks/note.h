@@ -36,7 +36,7 @@ class PostedNote {
   std::string path_;
 };
 
-/// Of a job, where a rank above 0 says that it has ended: a note for rank 0.
+/// Name of the note in which a rank above 0 says to rank 0 that it has ended.
 std::string job_of_ended(const std::string& job, int rank);
 /// What that note says, which is removed; empty: there is none.
 std::string take_refusal(const std::string& job, int rank);

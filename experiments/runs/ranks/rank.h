@@ -19,15 +19,15 @@ struct Rank {
   std::string mpi = {};      ///< "Open MPI", "MPICH": whose mpirun it is
   int number = 0;
   int count = 1;
-  /// Its number among the ranks of its host, from 0, by which it takes a GPU;
+  /// Number among the ranks of its host, from 0, by which it takes a GPU;
   /// `number` where the starter doesn't say it.
   int local = 0;
-  /// The same for all of them and for no other process on this host, in
-  /// characters of a file name.
+  /// Name of the job, equal for all its ranks and for no other process on this
+  /// host, in characters of a file name.
   std::string job = {};
   bool one_host = true;
   /// Where rank 0 listens when they are on several hosts, "host:port"; empty:
-  /// nobody said so.
+  /// unknown.
   std::string master = {};
 };
 

@@ -14,7 +14,7 @@ class WaitNotice {
  public:
   using Say = std::function<std::string()>;
 
-  /// `waiting` is asked, from a thread of its own, for "rank 1 waits for rank 0
+  /// A thread of its own calls `waiting` for "rank 1 waits for rank 0
   /// at ..."; what `at_once` returns, if it isn't empty, is said within a tenth
   /// of a second.
   WaitNotice(Say waiting, std::chrono::milliseconds patience,

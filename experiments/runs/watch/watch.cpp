@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::seconds kTerminalPeriod(1);
 constexpr std::chrono::seconds kPlainPeriod(10);
 constexpr std::uint64_t kMostStatusBytes = std::uint64_t{64} << 20;
-/// A block that was heard longer ago is worth a word.
+/// Age of a block's last status from which `watch` names the block.
 constexpr double kSilence = 5;  // s
 
 /// What no run can say of itself.

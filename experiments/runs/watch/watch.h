@@ -14,8 +14,8 @@ std::string status_page(const std::string& status, double now,
 /// Whether the run is over.
 bool is_over(const std::string& status);
 
-/// The same status of a run that says it is running, but whose process is gone:
-/// no process holds the folder. Else as it is.
+/// Status with "died" for a run that says it is running, but whose folder no
+/// process holds; else the given one.
 std::string as_it_is(const std::string& status, const std::string& folder,
                      double now);
 

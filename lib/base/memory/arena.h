@@ -53,7 +53,7 @@ class Arena {
   MemoryBlock* fresh(SizeClass size_class) noexcept;
   /// For a block whose home this is; the last one back is the next out.
   void put(MemoryBlock* block) noexcept;
-  /// The same from another thread; the owner sees it when it runs out.
+  /// put() from another thread; the owner sees the block when it runs out.
   void return_from_elsewhere(MemoryBlock* block) noexcept;
 
   /// Gives cached big blocks back to the system until `bytes` are released.

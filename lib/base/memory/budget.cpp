@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-// They are statistics: nothing else is ordered by them.
+// The counters are statistics: no other memory access is ordered by them.
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace

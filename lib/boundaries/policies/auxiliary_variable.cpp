@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-/// That of a batch.
+/// Variable z of a batch.
 struct Variable {
   SampleIds ids = {};        ///< where its samples keep theirs
   at::Tensor features = {};  ///< f_k(z_{k-1})

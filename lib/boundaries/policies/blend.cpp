@@ -164,7 +164,8 @@ class Blend final : public Lower {
     sum = sum.defined() ? sum + scaled : scaled;
   }
 
-  /// The same sum over what came from above for synthesizers, if that is apart.
+  /// Weighted sum of the synthesizers' targets, where these come from above
+  /// beside the gradients.
   static void add_targets(const WeightedPolicy& source, const Signal& part,
                           const BatchContext& context, Tensors& sums) {
     if (context.target_above.empty()) return;

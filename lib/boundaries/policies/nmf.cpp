@@ -127,7 +127,8 @@ class NonNegativeFactors final : public Lower {
     return s;
   }
 
-  /// That of the batch's forward; fitted anew where a checkpoint came between.
+  /// Coefficients of the batch's forward, fitted anew where a checkpoint came
+  /// between.
   at::Tensor taken(std::int64_t batch, const at::Tensor& features) {
     const auto found = coefficients_.extract(batch);
     return found.empty() ? fitted(features) : found.mapped();

@@ -105,9 +105,9 @@ class SyntheticGradient final : public Lower {
     return kept_.prediction.detach();
   }
 
-  /// That of signal(), unless it has learned since from a batch before this
-  /// one: with a target that comes turns later it always has, so that keeping
-  /// graphs would be for nothing.
+  /// Prediction of signal(), or a new one where the synthesizer has learned
+  /// since. It always has where the target comes turns later, so keeping graphs
+  /// would gain nothing there.
   at::Tensor prediction_with_graph(const BatchContext& context) {
     Kept kept = std::exchange(kept_, {});
     if (kept.batch == context.batch && kept.lessons == lessons_)

@@ -75,7 +75,8 @@ std::size_t elements_in_stripe(const Stripe& stripe) {
   return elements;
 }
 
-/// It lies as the stripe does. The first parameter says which block's it is.
+/// Residual of the sum in the stripe's layout, named after the block's first
+/// parameter.
 NamedTensors residual_of_sum(const NamedTensors& parameters,
                              const Stripe& stripe) {
   if (parameters.empty()) return {};

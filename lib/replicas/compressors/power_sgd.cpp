@@ -25,7 +25,8 @@ CompressorKind compress_power_sgd(Fields& fields);
 
 namespace {
 
-/// Of a gradient as a matrix: its first dimension, and all others.
+/// Rows and columns of a gradient as a matrix: its first dimension, and the
+/// product of all others.
 struct MatrixShape {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
@@ -50,7 +51,7 @@ at::Tensor basis_of(const at::Tensor& columns) {
       .to(at::kFloat);
 }
 
-/// The same in all replicas, and whatever the cut.
+/// First matrix Q, equal in all replicas and for any cut.
 at::Tensor first_query(const std::string& name, const MatrixShape& shape,
                        std::uint64_t seed, const at::Tensor& like) {
   KeyedRandom random(random_key({seed, key_part("power_sgd"), key_part(name)}));
@@ -184,7 +185,7 @@ class PowerSgd final : public GradientExchange {
   std::int64_t sent_bytes_ = 0;
 };
 
-/// Of either round, on average.
+/// Mean bytes of one of the two rounds.
 double bytes_in_two_sums(const std::vector<TensorSizes>& all,
                          std::int64_t rank) {
   double elements = 0;

@@ -20,14 +20,14 @@ namespace {
 
 /// The messages of a sum that a replica sends to each other one: its elements
 /// of the other's part, and the sums of its own part. Of two replicas each adds
-/// up all: as many bytes go, and nobody waits twice.
+/// up all: the byte count is equal, with one wait instead of two.
 /// In a gather the second step is the only one; a swap has one of its own.
 enum class Step : std::int64_t { elements, sums, swapped };
 
-/// Of a swap, whose messages say themselves what they are of.
+/// Layout in a swap, whose messages describe their tensors themselves.
 constexpr std::int64_t kNoLayout = 0;
 
-/// Of the same list: what there is of its parts to send.
+/// Parts of the share that hold elements, and so are sent.
 Tensors pieces_of(const Tensors& tensors, const Share& share) {
   Tensors pieces;
   for (const at::Tensor& part : parts_of(tensors, share))
@@ -51,7 +51,7 @@ Tensors in_one_line(Tensors pieces) {
   return pieces;
 }
 
-/// The inverse, of what came for these pieces.
+/// Inverse of in_one_line(), for the lines that arrived for these pieces.
 Tensors in_pieces(const Tensors& lines, const Tensors& pieces) {
   if (lines.size() != 1 || pieces.size() < 2) return lines;
   std::vector<std::int64_t> sizes;

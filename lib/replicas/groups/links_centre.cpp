@@ -186,7 +186,8 @@ Message answer_of(Centre& centre, const Message& message, int member,
   }
 }
 
-/// Serves one replica until it has ended, or has been told why it isn't served.
+/// Serves one replica until it has ended, or has got the reason why it isn't
+/// served.
 /// Throws what goes wrong with the link, and PeerGone for another replica.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;

@@ -109,8 +109,8 @@ class MpiGroup final : public Group {
     return kLook + Pause::Time(bytes / 250);
   }
 
-  /// Those of the last sum, where they fit: new memory costs as much as
-  /// copying.
+  /// Buffers of the last sum where they fit, because new memory costs as much
+  /// as a copy.
   Buffers buffers_for(const Flat& flat) {
     if (buffers_ && layout_ == flat.layout())
       return *std::exchange(buffers_, std::nullopt);
@@ -197,7 +197,7 @@ bool has_mpi() {
 MpiSession::MpiSession() {
   const std::lock_guard lock(mpi_mutex());
   owns_ = initialise();
-  // Of the world alone: other users of MPI have communicators of their own.
+  // The world's handler alone: other users of MPI have their communicators.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI",
         "MPI_Comm_set_errhandler");
 }

@@ -31,7 +31,7 @@ class MpiSession {
   /// Which rank this process is, from 0, and how many there are.
   int rank() const;
   int ranks() const;
-  /// This process ends before its time: its end waits for nobody.
+  /// This process ends before its time: the destructor doesn't wait for others.
   void break_off();
 
  private:

@@ -23,7 +23,7 @@ std::mutex& mpi_mutex();
 /// Other ranks may wait for what this one will not send any more.
 std::atomic<bool>& is_broken();
 
-/// Throws LinkError when a call to MPI has failed, of which `name` is told;
+/// Throws LinkError, with `name`, when a call to MPI has failed;
 /// then is_broken().
 void check(int code, const std::string& name, const char* call);
 

@@ -61,8 +61,8 @@ class Sums {
 /// The elements of a list of tensors, one buffer for each type that MPI adds.
 class Buffers {
  public:
-  /// Of that layout; filled by take(). Throws UserError for a type that MPI
-  /// can't add.
+  /// Buffers of that layout, which take() fills. Throws UserError for a type
+  /// that MPI can't add.
   explicit Buffers(const Flat& like);
 
   void take(const Flat& from);

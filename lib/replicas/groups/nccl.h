@@ -40,7 +40,7 @@ struct NcclMember {
 std::unique_ptr<Group> nccl_group(const Nccl& nccl, std::vector<Link> links,
                                   NcclMember who);
 
-/// The same with load_nccl(), and the id that CUDA has for the device.
+/// Group with load_nccl() and the id that CUDA has for the device.
 std::unique_ptr<Group> nccl_group(std::vector<Link> links, int member,
                                   const c10::Device& device, std::string name);
 

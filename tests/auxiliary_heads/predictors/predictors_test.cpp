@@ -17,7 +17,7 @@ namespace sluice::predictors_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A predictor of one hidden layer that is told the labels.
+/// A predictor of one hidden layer that gets the labels.
 std::shared_ptr<Predictor> predictor(ConfigurePredictor configure,
                                      const SampleShape& features) {
   static const Model model{.layers = {},
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Predictors, BothUses,
                          testing::Values(configure_synthesizer,
                                          configure_input_model));
 
-TEST(Predictors, OfGradientsBeginAtZeroThoseOfFeaturesDont) {
+TEST(Predictors, PredictorsOfGradientsBeginAtZeroThoseOfFeaturesDont) {
   for (const SampleShape& shape : {SampleShape{5}, SampleShape{4, 5, 5}}) {
     const at::Tensor gradient =
         predictor(configure_synthesizer, shape)
@@ -63,7 +63,7 @@ TEST(Predictors, OfGradientsBeginAtZeroThoseOfFeaturesDont) {
 }
 
 /// Tokens of images have features [N, T, C] and a label a sample.
-TEST(Predictors, OfGradientsTellEveryTokenOfAnImageItsLabel) {
+TEST(Predictors, PredictorsOfGradientsTellEveryTokenOfAnImageItsLabel) {
   const auto told = predictor(configure_synthesizer, {7, 5});
   for (at::Tensor& parameter : told->parameters())
     parameter.detach().fill_(0.1);
@@ -74,7 +74,7 @@ TEST(Predictors, OfGradientsTellEveryTokenOfAnImageItsLabel) {
 }
 
 /// Pairs, of models that train on them, have features [N, 2, C].
-TEST(Predictors, OfGradientsKeepTheShapeOfPairs) {
+TEST(Predictors, PredictorsOfGradientsKeepTheShapeOfPairs) {
   const at::Tensor pairs = features_of({2, 5}).detach();
   const at::Tensor labels = at::zeros({6, 1}, at::kLong);
   EXPECT_EQ(
@@ -82,7 +82,7 @@ TEST(Predictors, OfGradientsKeepTheShapeOfPairs) {
       pairs.sizes());
 }
 
-TEST(Predictors, OfGradientsRefuseOtherFeatures) {
+TEST(Predictors, PredictorsOfGradientsRefuseOtherFeatures) {
   try {
     predictor(configure_synthesizer, {2, 3, 4, 5});
     FAIL();

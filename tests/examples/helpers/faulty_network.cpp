@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Of block 2; in its process alone so many batches go forward.
+/// Forwards after which block 2 fails: only its process makes so many.
 constexpr int kCalls = 5;
 
 at::Tensor faulty(const at::Tensor& x, std::string_view fault) {

@@ -1,5 +1,5 @@
 // A method with weights of its own that LibTorch draws: some are parameters,
-// some a buffer, and some nobody is told of. Its worker processes would draw
+// some a buffer, and some are hidden. Its worker processes would draw
 // others.
 #include <cstdlib>
 #include <memory>

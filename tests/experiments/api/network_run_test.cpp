@@ -140,7 +140,7 @@ TEST_P(NetworkRun, IsResumedWithBatchesInFlight) {
   const report::RunRecord run = report::read_run(path("mine"));
   EXPECT_TRUE(run.is_done());
   EXPECT_TRUE(run.was_continued);
-  // What came after the checkpoint was done twice, and is told once.
+  // Turns after the checkpoint were done twice, and are reported once.
   std::map<std::int64_t, int> told;
   RunReader(path("mine")).read([&](const Record& record) {
     if (const auto train = record.as<records::Train>())

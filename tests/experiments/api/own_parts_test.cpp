@@ -61,7 +61,7 @@ MakeOptimizer configure_signs(Fields&, OptimizerOptions&) {
   };
 }
 
-/// Its loss is the mean of the features' squares times a factor.
+/// Head whose loss is the mean of the features' squares times a factor.
 class Energy final : public Head {
  public:
   explicit Energy(double factor) : factor_(factor) {}
@@ -135,7 +135,7 @@ TEST(OwnParts, AHeadGivesABlockItsLoss) {
   Network net(own("1"));
   const Batch batch = small_batch(0);
   Step step = net.step(batch.inputs, batch.labels);
-  // The same by hand, with the weights before the first update.
+  // The loss by hand, with the weights before the first update.
   const NamedTensors weights = Network(own("1")).weights();
   const auto tensor = [&](const std::string& name) {
     for (const auto& [its, value] : weights)

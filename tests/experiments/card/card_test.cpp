@@ -48,7 +48,7 @@ TEST(Condition, ComparesARunWithANumber) {
   EXPECT_FALSE(condition.holds(2.6, 0));
 }
 
-TEST(Condition, OfAFigureThatIsNotANumberNeverHolds) {
+TEST(Condition, ConditionOfAFigureThatIsNotANumberNeverHolds) {
   EXPECT_FALSE(condition_of("a < 3").holds(std::nan(""), 0));
   EXPECT_FALSE(condition_of("a > 3").holds(std::nan(""), 0));
 }
@@ -157,7 +157,7 @@ TEST_F(Cards, ContinuesARunThatWasInterrupted) {
   EXPECT_EQ(report()["runs"][0]["ours"].get<double>(), whole);
 }
 
-// It was killed between its last checkpoint and the marker.
+// A run that was killed between its last checkpoint and the marker.
 TEST_F(Cards, ARunWithAllItsTurnsAndFigureIsDone) {
   const std::string file = card("", "");
   run(file);

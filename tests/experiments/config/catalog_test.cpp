@@ -103,7 +103,7 @@ TEST(Catalog, AnOptionOfAChoiceSaysWhichChoice) {
               ElementsAre("boundary.weights = \"extrapolate\""));
 }
 
-TEST(Catalog, OfNoRowNamesTheNearest) {
+TEST(Catalog, UnknownNameShowsTheNearest) {
   const std::vector<ListedTable> tables = listed_tables();
   try {
     row_of(tables, "heads", "predsin");

@@ -76,7 +76,7 @@ std::string error_of(const ConfigNode& config) {
 constexpr const char* kTwo = "blocks = 2\noptimizer.lr = 0.1\n";
 
 // "nothing takes this key: each numbered table names its own name".
-TEST(CommonKeys, OfTheCommandLineHoldForAllBlocksOfAResolvedConfig) {
+TEST(CommonKeys, KeysOfTheCommandLineHoldForAllBlocksOfAResolvedConfig) {
   EXPECT_EQ(rates(resolved(kTwo, {"optimizer.lr=0.5"})), "0.5 0.5");
   EXPECT_EQ(values(resolved(kTwo, {"optimizer.momentum=0.9"}), "optimizer",
                    "momentum"),
@@ -106,7 +106,7 @@ TEST(CommonKeys, HoldForAllWhereTheyRepeatWhatAFileSays) {
             "0.3 0.4");
 }
 
-TEST(CommonKeys, OfAnotherOptimizerDropItsOptionsInAllBlocks) {
+TEST(CommonKeys, KeysOfAnotherOptimizerDropItsOptionsInAllBlocks) {
   const ConfigNode changed =
       resolved("blocks = 2\noptimizer = {lr = 0.1, momentum = 0.9}\n",
                {"optimizer.name=adam"});
@@ -143,7 +143,7 @@ TEST(CommonKeys, ThatNoBlockHasAreAnErrorByTheirOwnName) {
               HasSubstr("(did you mean 'lr'?)"));
 }
 
-TEST(CommonKeys, OfAFileThatExtendsHoldForAllBlocksToo) {
+TEST(CommonKeys, KeysOfAFileThatExtendsHoldForAllBlocksToo) {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
     std::ofstream(folder.path() + "/" + name) << text;
@@ -161,7 +161,7 @@ TEST(CommonKeys, OfAFileThatExtendsHoldForAllBlocksToo) {
             "0.3 0.2");
 }
 
-TEST(CommonKeys, OfASweepsCellHoldForAllBlocks) {
+TEST(CommonKeys, KeysOfASweepsCellHoldForAllBlocks) {
   const ConfigNode shared = resolved(kTwo);
   const auto cell = [&](const Overrides& texts) {
     sweep::Cell made;
@@ -204,7 +204,7 @@ TEST(CommonKeys, LeaveToOneBlockWhatDiffersThere) {
 }
 
 // Blocks 3 and 4 had default optimizers, without a word.
-TEST(CommonKeys, OfARunsConfigGoToTheBlocksOfAnotherCut) {
+TEST(CommonKeys, KeysOfARunsConfigGoToTheBlocksOfAnotherCut) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/config.toml";
   std::ofstream(folder.path() + "/run.json") << "{}";

@@ -107,7 +107,7 @@ TEST(EpochsOfReplicas, SayWhatIsLeftOver) {
   EXPECT_DOUBLE_EQ(evaluated.back(), 20.0 / 7);
 }
 
-TEST(EpochsOfReplicas, OfOneReplicaAreWhatTheyWere) {
+TEST(EpochsOfReplicas, EpochsOfOneReplicaAreWhatTheyWere) {
   const Experiment experiment = experiment_of(1, 3, "evaluate_every = 0.5\n");
   EXPECT_EQ(experiment.length.turns, 21);
   EXPECT_EQ(turns_at(experiment.length.evaluate_every, 21),

@@ -19,7 +19,7 @@ Experiment experiment_of(const std::string& name) {
   return read_experiment(config, "");
 }
 
-/// Of the blocks below the last, how many are given a gradient from above.
+/// Number of blocks below the last that get a gradient from above.
 std::int64_t taught_from_above(const Experiment& experiment) {
   const auto& blocks = experiment.plans.front().blocks;
   return std::count_if(
@@ -27,7 +27,7 @@ std::int64_t taught_from_above(const Experiment& experiment) {
       [](const BlockPlan& block) { return block.gradient_from_above; });
 }
 
-TEST(LocalUpdates, OfChunksCutTheNetIntoTwoAndFour) {
+TEST(LocalUpdates, LocalUpdatesOfChunksCutTheNetIntoTwoAndFour) {
   for (const auto& [name, chunks] :
        {std::pair{"two_chunks", 2}, std::pair{"four_chunks", 4}}) {
     const Experiment experiment = experiment_of(name);
@@ -57,7 +57,7 @@ TEST(LocalUpdates, AreComparedWithBackpropOnTheSameNet) {
             experiment_of("overlapping").model.layers.size());
 }
 
-TEST(LocalUpdates, OfRandomLabelsEvaluateWhatTheyTrainOn) {
+TEST(LocalUpdates, LocalUpdatesOfRandomLabelsEvaluateWhatTheyTrainOn) {
   const Experiment experiment = experiment_of("random_labels");
   EXPECT_EQ(experiment.data->training_part.size(), 5000);
 }

@@ -23,7 +23,7 @@ KeyDoc table(const std::string& path, const std::string& type) {
   return {.path = path, .type = type, .text = "what " + path + " is"};
 }
 
-TEST(Manual, OfNoKeysIsEmpty) {
+TEST(Manual, ManualOfNoKeysIsEmpty) {
   EXPECT_EQ(config_manual({}), "");
 }
 

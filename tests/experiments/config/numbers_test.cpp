@@ -86,7 +86,7 @@ TEST(Numbers, HaveAPlaceOfClippingOnlyWhereItIsAnother) {
             "optimizer.1.clip.at is \"replica\", not absent");
 }
 
-/// Those of what ends train, too.
+/// Optimizers of what ends train count too.
 TEST(Numbers, HaveNoWarmUpInTurnsOfAnyOptimizerWithoutOne) {
   const auto with = [](const std::string& schedule) {
     return numbers(

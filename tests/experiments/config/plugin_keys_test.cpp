@@ -28,7 +28,7 @@ std::string plugins_with(const std::string& config,
   return plugins == nullptr ? "" : plugins->literal();
 }
 
-TEST(PluginKeys, OfTheCommandLineStandBehindTheConfigs) {
+TEST(PluginKeys, PluginsOfTheCommandLineStandBehindTheConfigs) {
   EXPECT_EQ(plugins_with("plugins = 'a.so'\n", {"b.so", "/c.so"}),
             "[\"a.so\", \"" + here("b.so") + "\", \"/c.so\"]");
   EXPECT_EQ(plugins_with("", {"/c.so"}), "[\"/c.so\"]");
@@ -36,7 +36,7 @@ TEST(PluginKeys, OfTheCommandLineStandBehindTheConfigs) {
   EXPECT_EQ(plugins_with("", {}), "");
 }
 
-TEST(PluginKeys, OfTheCommandLineTakeTheFileWhateverItsHash) {
+TEST(PluginKeys, PluginsOfTheCommandLineTakeTheFileWhateverItsHash) {
   const std::string run =
       "plugins = [{path = '/a.so', sha256 = '12'}, {path = '/b.so', sha256 = "
       "'34'}]\n";

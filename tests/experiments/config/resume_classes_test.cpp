@@ -91,7 +91,7 @@ TEST(ResumeChanges, AreALineForEachKey) {
       ElementsAre("batch_size = 16, before 64", "log_every = 5, before 1"));
 }
 
-TEST(ResumeChanges, OfAllBlocksAreOneLineAndOfOneBlockItsOwn) {
+TEST(ResumeChanges, ChangesOfAllBlocksAreOneLineAndThatOfOneBlockItsOwn) {
   const Experiment before = with("optimizer = {lr = 0.1}\n");
   EXPECT_THAT(changes(before, with("optimizer = {lr = 0.5}\n")),
               ElementsAre("optimizer.lr = 0.5, before 0.1"));
@@ -99,13 +99,13 @@ TEST(ResumeChanges, OfAllBlocksAreOneLineAndOfOneBlockItsOwn) {
               ElementsAre("optimizer.2.lr = 0.5, before 0.1"));
 }
 
-TEST(ResumeChanges, OfAnotherCutNameTheCutAlone) {
+TEST(ResumeChanges, ChangesOfTheCutNameTheCutAlone) {
   const std::string model = "model = {hidden = [8, 8]}\n";
   const auto found = changes(with(model), with(model, 3));
   EXPECT_THAT(found, ElementsAre(HasSubstr("blocks = ")));
 }
 
-TEST(ResumeChanges, OfAKeyThatTheRunDidntKnowAreNone) {
+TEST(ResumeChanges, KeyThatTheRunDidntKnowIsNoChange) {
   Experiment before = with("");
   std::erase_if(std::get<ConfigNode::Table>(before.resolved.value),
                 [](const auto& item) { return item.first == "priority"; });

@@ -118,7 +118,7 @@ TEST_F(Swaps, AFileThatExtendsDropsThemToo) {
                   "dropped boundary.head (a.toml:8)"));
 }
 
-TEST_F(Swaps, OfOptimizersModelsAndDataSetsLikewise) {
+TEST_F(Swaps, SwapsOfOptimizersModelsAndDataSetsDropWhatTheyLack) {
   EXPECT_THAT(left_out(config("optimizer = {lr = 0.3, momentum = 0.9}\n",
                               {"optimizer.name=adam"})),
               ElementsAre(HasSubstr("optimizer.momentum (a.toml:6)")));
@@ -166,7 +166,7 @@ TEST_F(Swaps, TheSameChoiceAgainDropsNothing) {
   EXPECT_THAT(error_of(config("optimizer = {name = 'adam', momentum = 1}\n",
                               {"optimizer.name=adam"})),
               HasSubstr("a.toml:6: unknown key 'optimizer.momentum'"));
-  // The default, which nobody has written.
+  // The default, which no file has.
   EXPECT_THAT(
       error_of(config("optimizer = {beta1 = 0.5}\n", {"optimizer.name=sgd"})),
       HasSubstr("unknown key 'optimizer.beta1'"));

@@ -134,7 +134,7 @@ TEST_F(VirtualTime, ChangesNoWeights) {
   EXPECT_GT(distance(plain, weights_on("virtual", config("seed = 2\n"))), 1e-3);
 }
 
-TEST_F(VirtualTime, OfABarrierChangesNoWeightsOnAnyEngine) {
+TEST_F(VirtualTime, VirtualTimeOfABarrierChangesNoWeightsOnAnyEngine) {
   const NamedTensors plain = weights_on("virtual", config(""));
   for (const char* engine : {"virtual", "threads", "processes"})
     EXPECT_EQ(difference(plain,

@@ -121,7 +121,7 @@ TEST(AssistedSource, PrefersWhatItHasLearnedToBeHard) {
   AssistedSource untaught = with(deaf);
   odd_of(taught, 600);
   odd_of(untaught, 600);
-  // Of 1000 samples each.
+  // Odd samples among 1000 each.
   EXPECT_LT(odd_of(taught, 300, 600), 350);
   EXPECT_NEAR(static_cast<double>(odd_of(untaught, 300, 600)), 500, 60);
 }

@@ -162,7 +162,7 @@ double error_of(const Augmentation& augmentation, std::int64_t channels) {
   return largest;
 }
 
-// Of single precision, for values up to 4 after a few operations.
+// Rounding of single precision, for values up to 4 after a few operations.
 constexpr double kRounding = 1e-5;
 
 TEST(Augmentation, CropMovesTheImageOverBlack) {

@@ -49,32 +49,32 @@ TEST(DataSets, AnUnknownNameIsRefused) {
   EXPECT_THROW(configured("mnits"), UserError);
 }
 
-TEST_F(PublishedFiles, OfMnistHaveTheirPublishedSizes) {
+TEST_F(PublishedFiles, FilesOfMnistHaveTheirPublishedSizes) {
   const DataSet mnist = configured("mnist")(root_);
   EXPECT_EQ(mnist.train.size(), 60000);
   EXPECT_EQ(mnist.test.size(), 10000);
 }
 
 TEST_F(PublishedFiles,
-       OfMnistHaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
+       FilesOfMnistHaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
   const DataSet mnist = configured("mnist")(root_);
   EXPECT_LT(imbalance(mnist), 1e-3);
 }
 
-TEST_F(PublishedFiles, OfCifar10HaveTheirPublishedSizes) {
+TEST_F(PublishedFiles, FilesOfCifar10HaveTheirPublishedSizes) {
   const DataSet cifar10 = configured("cifar10")(root_);
   EXPECT_EQ(cifar10.train.size(), 50000);
   EXPECT_EQ(cifar10.test.size(), 10000);
 }
 
 TEST_F(PublishedFiles,
-       OfCifar10HaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
+       FilesOfCifar10HaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
   const DataSet cifar10 = configured("cifar10")(root_);
   // The files may come from recompressed images.
   EXPECT_LT(imbalance(cifar10), 0.05);
 }
 
-TEST_F(PublishedFiles, OfTinyShakespeareHave65CharactersAndWindowsOfThem) {
+TEST_F(PublishedFiles, FilesOfTinyShakespeareHave65CharactersAndWindowsOfThem) {
   const DataSet text = configured("tiny_shakespeare")(root_);
   EXPECT_TRUE(text.sample.is_text);
   EXPECT_EQ(text.sample.classes, 65);

@@ -72,25 +72,25 @@ std::string refusal(const Bytes& file) {
   return error_of([&] { decode_image(file, "a file"); });
 }
 
-/// Of all pixels.
+/// Expects the colour in all pixels.
 void expect_near(const Bytes& rgb, std::array<int, 3> colour, int tolerance) {
   for (std::size_t i = 0; i < rgb.size(); ++i)
     ASSERT_NEAR(rgb[i], colour.at(i % 3), tolerance) << "byte " << i;
 }
 
-TEST(APng, OfColoursIsDecodedExactly) {
+TEST(APng, PngOfColoursIsDecodedExactly) {
   const DecodedImage image = decode_image(patterned_png(5, 3), "a file");
   EXPECT_EQ(image.height, 5);
   EXPECT_EQ(image.width, 3);
   EXPECT_EQ(image.rgb, patterned(5, 3));
 }
 
-TEST(APng, OfGreyHasThreeEqualColours) {
+TEST(APng, PngOfGreyHasThreeEqualColours) {
   EXPECT_THAT(pixels_of(png_of(1, 2, PngKind::grey, {7, 200})),
               ElementsAre(7, 7, 7, 200, 200, 200));
 }
 
-TEST(APng, OfOneBitAPixelIsBlackAndWhite) {
+TEST(APng, PngOfOneBitAPixelIsBlackAndWhite) {
   EXPECT_THAT(pixels_of(png_of(1, 3, PngKind::grey, {0b10100000}, 1)),
               ElementsAre(255, 255, 255, 0, 0, 0, 255, 255, 255));
 }
@@ -101,7 +101,7 @@ TEST(APng, WithAPaletteHasItsColours) {
               ElementsAre(40, 50, 60, 1, 2, 3));
 }
 
-TEST(APng, OfSixteenBitsIsRounded) {
+TEST(APng, PngOfSixteenBitsIsRounded) {
   // 0x1234 / 257 = 18.1..., 0x8150 / 257 = 128.8...
   EXPECT_THAT(
       pixels_of(png_of(1, 2, PngKind::grey, {0x12, 0x34, 0x81, 0x50}, 16)),
@@ -130,12 +130,12 @@ TEST(APng, WithAChangedHeaderIsRefused) {
 }
 
 TEST(APng, ThatSaysItIsHugeIsRefusedBeforeMemoryIsTaken) {
-  // Its rows are missing, but nobody comes to look for them.
+  // The rows are missing, but the size is refused before they are read.
   const Bytes png = png_of(100'000, 100'000, PngKind::rgb, {});
   EXPECT_THAT(refusal(png), HasSubstr("100000 x 100000 pixels"));
 }
 
-TEST(AJpeg, OfOneColourHasIt) {
+TEST(AJpeg, JpegOfOneColourHasIt) {
   const DecodedImage image = decode_image(colour_jpeg(), "a file");
   EXPECT_EQ(image.height, 8);
   EXPECT_EQ(image.width, 8);
@@ -143,7 +143,7 @@ TEST(AJpeg, OfOneColourHasIt) {
   expect_near(image.rgb, {200, 30, 60}, 2);
 }
 
-TEST(AJpeg, OfGreyHasThreeEqualColours) {
+TEST(AJpeg, JpegOfGreyHasThreeEqualColours) {
   const Bytes rgb = pixels_of(grey_jpeg());
   ASSERT_EQ(rgb.size(), 192U);
   expect_near(rgb, {77, 77, 77}, 1);
@@ -164,7 +164,7 @@ TEST(AJpeg, ThatIsCutOffIsRefusedInOneLine) {
   EXPECT_THAT(refusal(jpeg), HasSubstr("a file: is a damaged JPEG"));
 }
 
-TEST(AnImage, OfAnotherFormatIsRefused) {
+TEST(AnImage, ImageOfAnotherFormatIsRefused) {
   EXPECT_THAT(refusal({'G', 'I', 'F', '8', '9', 'a'}),
               HasSubstr("neither a PNG nor a JPEG"));
   EXPECT_THAT(refusal({}), HasSubstr("neither a PNG nor a JPEG"));

@@ -201,7 +201,7 @@ TEST_F(Fetch, A404LosesNothingOfAPartialFile) {
 }
 
 TEST_F(Fetch, SaysThatThereIsNoServer) {
-  // Nobody listens at port 1, where the set says that it is published.
+  // No server listens at port 1, where the set says that it is published.
   FetchOptions options = this->options("");
   options.url = "";
   EXPECT_THAT(error_of([&] { fetch(set(), options); }),
@@ -376,7 +376,7 @@ TEST(Sha256, IsThatOfTheStandard) {
   fs::remove(path);
 }
 
-TEST(Sha256, OfAMissingFileIsAnError) {
+TEST(Sha256, Sha256OfAMissingFileIsAnError) {
   EXPECT_THAT(error_of([] { sha256_of_file("/nowhere"); }),
               HasSubstr("/nowhere"));
 }

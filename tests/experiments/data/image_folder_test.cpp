@@ -169,7 +169,7 @@ TEST_F(ImageFolder, WithValAloneIsTestedOnIt) {
   EXPECT_FALSE(data.has_validation());
 }
 
-TEST_F(ImageFolder, OfClassesAloneIsDividedByTheShareOfTheTest) {
+TEST_F(ImageFolder, ImageFolderOfClassesAloneIsDividedByTheShareOfTheTest) {
   for (const std::string folder : {"pictures/a/", "pictures/b/"})
     for (int i = 0; i < 8; ++i)
       write(folder + std::to_string(i) + ".png",
@@ -227,7 +227,7 @@ TEST_F(ImageFolder, RefusesAResizeBelowTheSize) {
               HasSubstr("red, green and blue"));
 }
 
-TEST_F(ImageFolder, OfTinyImagenetHasTheLabelsOfItsAnnotations) {
+TEST_F(ImageFolder, ImageFolderOfTinyImagenetHasTheLabelsOfItsAnnotations) {
   const std::string root_folder = "tiny-imagenet-200/";
   write(root_folder + "train/n01/images/n01_0.JPEG", patterned_png(64, 64));
   write(root_folder + "train/n02/images/n02_0.JPEG", patterned_png(64, 64));

@@ -104,14 +104,14 @@ TEST(LabelNoise, FollowsFromTheSeedOfTheRun) {
   EXPECT_LT(equal, 300);
 }
 
-TEST(LabelNoise, OfASampleDoesNotDependOnWhichOthersAreHeldBack) {
+TEST(LabelNoise, LabelNoiseOfASampleDoesNotDependOnWhichOthersAreHeldBack) {
   const Labels whole = places_and_labels(digits(0.5).train);
   const Labels part = places_and_labels(digits(0.5, 0.3).train);
   EXPECT_EQ(part.size(), 1400U);
   EXPECT_EQ(equal_labels(part, whole), 1400);
 }
 
-TEST(LabelNoise, OfTextsIsRefused) {
+TEST(LabelNoise, LabelNoiseOfTextsIsRefused) {
   EXPECT_THROW(with_label_noise({.sample = {.is_text = true}}, {.share = 0.1}),
                UserError);
 }
@@ -144,7 +144,7 @@ ConfigNode without_new_keys(ConfigNode resolved) {
   return resolved;
 }
 
-TEST(LabelNoise, OfNoneLeavesOlderRunsTheSame) {
+TEST(LabelNoise, LabelNoiseOfNoneLeavesOlderRunsTheSame) {
   const ConfigNode resolved = small_experiment("").resolved;
   const ConfigNode older = without_new_keys(resolved);
   EXPECT_EQ(first_difference(numbers_of(older), numbers_of(resolved)), "");

@@ -50,7 +50,7 @@ TEST(Limits, TakeSamplesFromAllOverASplit) {
   EXPECT_EQ(some.validation.size(), 4);
 }
 
-TEST(Limits, OfNoneOrMoreThanThereAreChangeNothing) {
+TEST(Limits, LimitsOfNoneOrMoreThanThereAreChangeNothing) {
   const DataSet all = digits({});
   EXPECT_EQ(all.train.size(), 150);
   EXPECT_EQ(positions_in(digits({.train = 151, .evaluation = 1000}).train),
@@ -58,7 +58,7 @@ TEST(Limits, OfNoneOrMoreThanThereAreChangeNothing) {
   EXPECT_EQ(digits({.train = 151, .evaluation = 1000}).test.size(), 20);
 }
 
-TEST(Limits, OfARunMakeItsEpochsShorter) {
+TEST(Limits, LimitsOfARunMakeItsEpochsShorter) {
   const Experiment whole = small_experiment("turns = 0\nepochs = 2\n");
   const Experiment limited = small_experiment(
       "turns = 0\nepochs = 2\nlimit = {train = 64, evaluation = 10}\n");

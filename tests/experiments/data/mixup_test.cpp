@@ -184,7 +184,7 @@ ConfigNode without_new_keys(ConfigNode resolved) {
   return resolved;
 }
 
-TEST(Mixup, OfNoneAndAugmentationWithoutResizingLeaveOlderRunsTheSame) {
+TEST(Mixup, MixupOfNoneAndAugmentationWithoutResizingLeaveOlderRunsTheSame) {
   const ConfigNode plain = small_experiment("").resolved;
   EXPECT_EQ(fingerprint_of(numbers_of(without_new_keys(plain))),
             fingerprint_of(numbers_of(plain)));

@@ -34,7 +34,7 @@ std::string refusal(const std::string& text, std::size_t bytes = 24) {
 const std::string kText =
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
 
-TEST(ANpyHeader, OfEveryVersionTellsTypeSizesAndWhereTheNumbersBegin) {
+TEST(ANpyHeader, HeaderOfEveryVersionHasTypeSizesAndBeginOfTheNumbers) {
   for (const std::uint8_t version : {1, 2, 3}) {
     const PackedArray array = header_of(npy_with(kText, Bytes(24), version));
     EXPECT_EQ(array.dtype, DType::float32);
@@ -53,7 +53,7 @@ TEST(ANpyHeader, MayHaveItsKeysInAnyOrderAndPaddingBehind) {
   EXPECT_THAT(header_of(npy_of("<i8", "(0, 5)", {})).sizes, ElementsAre(0, 5));
 }
 
-TEST(ANpyHeader, OfNumbersThatAreReadOtherwiseIsRefusedWithTheRemedy) {
+TEST(ANpyHeader, HeaderOfNumbersThatAreReadOtherwiseIsRefusedWithTheRemedy) {
   EXPECT_THAT(
       refusal("{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}"),
       HasSubstr("big-endian; save them little-endian"));
@@ -92,7 +92,7 @@ TEST(ANpyFile, WithMoreOrFewerBytesThanItsHeaderSaysIsRefused) {
               HasSubstr("overflows"));
 }
 
-TEST(ANpyFile, OfAnotherFormatOrVersionIsRefused) {
+TEST(ANpyFile, NpyFileOfAnotherFormatOrVersionIsRefused) {
   EXPECT_THAT(refusal(Bytes{}), HasSubstr("not a .npy file"));
   EXPECT_THAT(refusal(Bytes(100, 'x')), HasSubstr("not a .npy file"));
   EXPECT_THAT(refusal(npy_with(kText, Bytes(24), 4)), HasSubstr("version 4"));

@@ -55,7 +55,7 @@ at::Tensor rows(const std::vector<float>& values, std::int64_t columns) {
   return at::tensor(values).view({-1, columns});
 }
 
-TEST_F(PackedTensors, OfNpyFilesWithIntegerTargetsAreClasses) {
+TEST_F(PackedTensors, TensorsOfNpyFilesWithIntegerTargetsAreClasses) {
   write_all();
   const DataSet data = open(kNpy);
   EXPECT_EQ(data.sample.shape, SampleShape{2});
@@ -85,7 +85,7 @@ TEST_F(PackedTensors, WithRealTargetsAreNumbersToBePredicted) {
   EXPECT_TRUE(at::equal(all_of(open(kNpy).train).labels, rows({1, 2, 3}, 1)));
 }
 
-TEST_F(PackedTensors, OfSafetensorsAreTheTensorsInputsAndTargets) {
+TEST_F(PackedTensors, TensorsOfSafetensorsAreTheTensorsInputsAndTargets) {
   const at::Tensor images = at::arange(24).to(at::kByte).view({2, 3, 2, 2});
   write_safetensors(path("a.safetensors"),
                     {{"other", at::zeros({5})},
@@ -98,7 +98,7 @@ TEST_F(PackedTensors, OfSafetensorsAreTheTensorsInputsAndTargets) {
   EXPECT_THAT(labels_of(data.test), ElementsAre(1, 0));
 }
 
-TEST_F(PackedTensors, OfOtherTypesBecomeFloat) {
+TEST_F(PackedTensors, TensorsOfOtherTypesBecomeFloat) {
   write_all();
   write("x.npy",
         npy_of("<f8", "(3, 1)", bytes_of_numbers<double>({0.5, -2, 1e3})));
@@ -168,7 +168,7 @@ TEST_F(PackedTensors, MustBeNamedInOneOfTwoWays) {
               HasSubstr("has no tensor 'targets'"));
 }
 
-TEST_F(PackedTensors, OfTheSameNameInTwoFoldersAreToldApart) {
+TEST_F(PackedTensors, TensorsOfTheSameNameInTwoFoldersAreDistinguished) {
   write_all();
   write("more/x.npy", npy_of("<f4", "(2, 2)", Bytes(16)));
   const DataSet data = open(

@@ -137,7 +137,7 @@ TEST_F(Prefetch, EndsUnusedAndWithBatchesThatNobodyTook) {
   EXPECT_NO_THROW(source->batch(0));
 }
 
-TEST_F(Prefetch, OfDepthZeroIsTheSourceItself) {
+TEST_F(Prefetch, PrefetchOfDepthZeroIsTheSourceItself) {
   auto inner = std::make_unique<Numbers>(log);
   const Source* plain = inner.get();
   EXPECT_EQ(prefetched(std::move(inner), 0).get(), plain);

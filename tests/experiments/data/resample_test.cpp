@@ -57,7 +57,7 @@ TEST(Resampling, ToMorePixelsGivesPillowsBytes) {
       ElementsAreArray({51, 55, 59, 63, 67, 71, 76, 80, 84, 88, 92, 96}));
 }
 
-TEST(Resampling, OfAPartKnowsNothingOfThePixelsAroundIt) {
+TEST(Resampling, ResamplingOfAPartKnowsNothingOfThePixelsAroundIt) {
   const Bytes rgb = patterned(7, 10);
   const ImageBox box = {.top = 1, .left = 2, .height = 5, .width = 7};
   EXPECT_THAT(resized(plane_of(rgb, 1).part(box), 4, 4),
@@ -65,7 +65,7 @@ TEST(Resampling, OfAPartKnowsNothingOfThePixelsAroundIt) {
                                 107, 117, 124, 206, 213, 223, 130}));
 }
 
-TEST(Resampling, OfAWindowGivesThatPartOfTheWhole) {
+TEST(Resampling, ResamplingOfAWindowGivesThatPartOfTheWhole) {
   const Bytes rgb = patterned(7, 10);
   EXPECT_THAT(resized(plane_of(rgb, 0), 5, 7,
                       {.top = 0, .left = 2, .height = 4, .width = 4}),
@@ -80,7 +80,7 @@ TEST(Resampling, ToTheSameSizeChangesNothing) {
     ASSERT_EQ(same[i], rgb[3 * i + 2]) << "pixel " << i;
 }
 
-TEST(Resampling, OfOneColourKeepsIt) {
+TEST(Resampling, ResamplingOfOneColourKeepsIt) {
   const Bytes white(3 * kHeight * kWidth, 255);
   EXPECT_THAT(resized(plane_of(white, 0), 23, 3), Each(255));
 }

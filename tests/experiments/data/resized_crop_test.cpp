@@ -40,7 +40,7 @@ TEST(ResizedCrop, LiesInTheImageAndHasAnAllowedAreaAndRatio) {
   EXPECT_GT(largest, 0.8);
 }
 
-TEST(ResizedCrop, OfAnImageThatNoPartFitsIsAroundItsCentre) {
+TEST(ResizedCrop, ResizedCropOfAnImageThatNoPartFitsIsAroundItsCentre) {
   // All of it is asked for, and its sides have a ratio of 1 : 10.
   const Augmentation whole = {.resized_crop = 1};
   EXPECT_EQ(draw_resized_crop(whole, {.seed = 9}, 0, 100, 10),
@@ -61,7 +61,7 @@ TEST(ResizedCrop, FollowsFromSeedEpochAndSample) {
   EXPECT_FALSE(box({.seed = 1, .epoch = 2}, 4) == first);
 }
 
-TEST(ResizedCrop, OfImagesInMemoryIsTheDrawnPartOfEachChannel) {
+TEST(ResizedCrop, ResizedCropOfImagesInMemoryIsTheDrawnPartOfEachChannel) {
   constexpr std::int64_t kSide = 12;
   const ImageFormat format = {.channels = 3,
                               .height = kSide,

@@ -194,7 +194,7 @@ TEST_F(SubWordText, IsToldFromAnotherCopyByTextAndTokenizer) {
   EXPECT_NE(fingerprint_of(open("vocabulary = 321\n")).literal(), text);
 }
 
-TEST_F(SubWordText, OfADamagedTokenizerOrTooLittleTextIsRefused) {
+TEST_F(SubWordText, SubWordTextOfADamagedTokenizerOrTooLittleTextIsRefused) {
   write("my.model", Bytes{'n', 'o', 'n', 'e'});
   EXPECT_THAT(error_of([&] { open("tokenizer_model = \"my.model\"\n"); }),
               AllOf(HasSubstr("my.model"), HasSubstr("no tokenizer"),
@@ -218,7 +218,7 @@ TEST_F(SubWordText, ThatIsOneLineIsCutBetweenCharacters) {
   EXPECT_NE(text.find(decoded), text.npos);
 }
 
-TEST(NumbersOfText, OfBytesAreThoseOfOlderConfigs) {
+TEST(NumbersOfText, TextOfBytesHasTheNumbersOfOlderConfigs) {
   const auto numbers = [](const std::string& data) {
     return numbers_of(parse_toml("data = {name = \"text\"" + data + "}", "a"));
   };

@@ -57,7 +57,7 @@ TEST_F(SubWordTokens, AreFewerThanBytesAndGiveTheTextBack) {
   }
 }
 
-TEST_F(SubWordTokens, OfWhatTheTokenizerHasNeverSeenAreBytes) {
+TEST_F(SubWordTokens, SubWordTokensOfWhatTheTokenizerHasNeverSeenAreBytes) {
   const SubWords words(trained(manual_text(300), "unigram"), "text");
   using namespace std::string_view_literals;
   for (const std::string_view text :
@@ -75,7 +75,8 @@ TEST_F(SubWordTokens, FollowFromTheTextTheVocabularyAndTheKind) {
   EXPECT_NE(train_sub_words(text, {.vocabulary = 321}, "text"), model);
 }
 
-TEST_F(SubWordTokens, OfAVocabularyThatTheTextCannotFillAreRefused) {
+TEST_F(SubWordTokens,
+       SubWordTokensOfAVocabularyThatTheTextCannotFillAreRefused) {
   const auto with = [](std::int64_t vocabulary) {
     return error_of([&] {
       train_sub_words(manual_text(300), {.vocabulary = vocabulary}, "a.txt");
@@ -136,7 +137,8 @@ TEST_F(SubWordTokens, AreThoseThatTheLibraryGivesForEachLine) {
   }
 }
 
-TEST_F(SubWordTokens, OfADamagedFileAreRefusedInOneLineOrEndInItsVocabulary) {
+TEST_F(SubWordTokens,
+       SubWordTokensOfADamagedFileAreRefusedInOneLineOrEndInItsVocabulary) {
   const std::string model = plain_model();
   std::size_t refused = 0;
   for (std::size_t i = 0; i < 120; ++i) {

@@ -100,7 +100,7 @@ TEST_F(Tokens, BatchTIsAPureFunctionOfTheSeedAndT) {
   EXPECT_FALSE(at::equal(other.batch(0).inputs, seen[0]));
 }
 
-TEST_F(Tokens, OfFourBytesAreReadAsSuch) {
+TEST_F(Tokens, TokensOfFourBytesAreReadAsSuch) {
   write_tokens<std::uint32_t>("train.bin", 40, 100'000);
   write_tokens<std::uint32_t>("val.bin", 9, 70'000);
   const DataSet data = open("context = 8\ndtype = \"uint32\"");
@@ -134,7 +134,7 @@ TEST_F(Tokens, AboveTheVocabularyAreRefusedWithTheirPlaceWhereTheyAreRead) {
                     HasSubstr("data.vocabulary"), Not(HasSubstr("\n"))));
 }
 
-TEST_F(Tokens, OfAFileThatIsDamagedOrTooShortAreRefused) {
+TEST_F(Tokens, TokensOfAFileThatIsDamagedOrTooShortAreRefused) {
   write_both();
   EXPECT_THAT(error_of([&] { open("context = 41"); }),
               HasSubstr("val.bin: has 41 tokens, too few for windows"));
@@ -147,7 +147,7 @@ TEST_F(Tokens, OfAFileThatIsDamagedOrTooShortAreRefused) {
   EXPECT_THAT(error_of([&] { open("context = 8"); }), HasSubstr("gunzip it"));
 }
 
-TEST_F(Tokens, OfAFileThatShrinksUnderARunAreAnErrorAndNoCrash) {
+TEST_F(Tokens, TokensOfAFileThatShrinksUnderARunAreAnErrorAndNoCrash) {
   write_both();
   const DataSet data = open("context = 8");
   EXPECT_EQ(all_of(data.test).inputs.size(0), 5);
@@ -156,7 +156,7 @@ TEST_F(Tokens, OfAFileThatShrinksUnderARunAreAnErrorAndNoCrash) {
               HasSubstr("val.bin: ends at byte 20"));
 }
 
-TEST_F(Tokens, OfAFileLargerThanTheMemoryAreReadWindowByWindow) {
+TEST_F(Tokens, TokensOfAFileLargerThanTheMemoryAreReadWindowByWindow) {
   write_both();
   // A file with a hole: it takes no room on the disk, and 64 GiB in memory.
   const std::string train = path("corpus/train.bin");

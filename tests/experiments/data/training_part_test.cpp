@@ -61,7 +61,7 @@ TEST(ATrainingPart, IsNotThereUnlessAskedFor) {
   EXPECT_EQ(digits(0).training_part.size(), 0);
 }
 
-TEST(ATrainingPart, OfMoreSamplesThanThereAreIsRefused) {
+TEST(ATrainingPart, TrainingPartOfMoreSamplesThanThereAreIsRefused) {
   EXPECT_THROW(digits(201), UserError);
 }
 
@@ -84,7 +84,7 @@ struct Figures {
   double accuracy = 0;
 };
 
-/// Of the trained net on all samples of a split, by a plain forward.
+/// Figures of the trained net on all samples of a split, by a plain forward.
 Figures figures_on(const Split& split, const Training& training) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(split.size()));
   std::iota(all.begin(), all.end(), 0);

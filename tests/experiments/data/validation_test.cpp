@@ -146,7 +146,7 @@ class Contrary : public Program {
         found.push_back(std::move(record));
     return found;
   }
-  /// Its evaluations without when they were made.
+  /// Evaluations of the run, without their times.
   std::vector<std::string> evaluations(const std::string& dir) const {
     std::vector<std::string> lines;
     for (Record record : records(dir, "evaluation")) {
@@ -266,7 +266,7 @@ TEST_F(Contrary, ADriverHearsTheFiguresToChooseBy) {
   EXPECT_LE(figure("best_loss"), figure("loss"));
 }
 
-/// Runs that nobody trained: two evaluations each.
+/// Runs that were written, not trained: two evaluations each.
 class ChosenReport : public ReportFolder {
  protected:
   struct Figures {

@@ -22,7 +22,7 @@ class Faults : public Program {
   Outcome run(const std::string& dir, const std::string& more) {
     return sluice(command(dir, more));
   }
-  /// The same with faults, and on_failure = "restart".
+  /// Runs with faults, and on_failure = "restart".
   Outcome run_with(const std::string& faults, const std::string& more = "");
 
   /// Expects that the run has written what an undisturbed one writes, bit for

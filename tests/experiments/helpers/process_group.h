@@ -36,7 +36,7 @@ class ProcessGroup {
 /// A number from the environment, where it is given.
 unsigned from_environment(const char* name, unsigned otherwise);
 
-/// Of what is random in a test: printed, and repeated with SLUICE_SEED.
+/// Seed of what is random in a test: printed, and repeated with SLUICE_SEED.
 unsigned random_seed();
 
 }  // namespace sluice

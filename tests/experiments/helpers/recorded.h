@@ -22,7 +22,7 @@ struct Recorded {
   std::vector<records::Block> blocks;        // by seat, at the end
   double seconds = 0;                        // of virtual time
 
-  /// Of the seat's pushes, in their order.
+  /// Places of the seat's pushes, in their order.
   std::vector<std::int64_t> places(int seat) const;
   /// How many pushes of others the centre served between two of the seat's,
   /// and before the first.

@@ -11,7 +11,7 @@ namespace sluice {
 
 // Limits for two computations of the same numbers in float32 that add in other
 // orders: on other processors, with other libraries, in another cut. They
-// follow from the arithmetic, so that a processor that nobody has tried meets
+// follow from the arithmetic, so that an untried processor meets
 // them too.
 
 /// Unit of rounding of float32: the most by which a result of size 1 is off.

@@ -16,7 +16,7 @@ namespace sluice::replica_runs {
 /// has.
 std::vector<NamedTensors> weights_of(const Training& training);
 
-/// The same, after the run of small_experiment(lines).
+/// Weights of all replicas after the run of small_experiment(lines).
 std::vector<NamedTensors> trained(const std::string& lines,
                                   const Costs& costs = {},
                                   std::shared_ptr<Sink> sink = nullptr);

@@ -32,13 +32,13 @@ struct Training {
 
   /// To the run's end, in the virtual engine; the virtual seconds it took.
   double train(const Costs& costs = {});
-  /// The same, without watch; returns copies of the gradients with which
-  /// weights were stepped.
+  /// Trains without watch; returns copies of the gradients with which weights
+  /// were stepped.
   Applications train_and_record();
   /// All weights and statistics of a replica, in the order of the layers; heads
   /// after the block that they belong to.
   NamedTensors weights(int replica = 1) const;
-  /// Of replica 1.
+  /// Seat of block k in replica 1.
   Seat& block(int k) { return *by_block(workers, k); }
 
   Experiment experiment;

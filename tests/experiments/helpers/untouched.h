@@ -33,7 +33,7 @@ class Untouched : public Program {
     EXPECT_EQ(files(), there) << run.text;
   }
 
-  /// Those below the test's folder, with the sizes and times of files: a lock
+  /// Files below the test's folder, with the sizes and times of files: a lock
   /// that was there meanwhile moves the time of its folder.
   std::map<std::string, std::string> files() const {
     namespace fs = std::filesystem;

@@ -54,7 +54,7 @@ TEST(Comparison, SaysWhereThereIsNoGain) {
       << text;
 }
 
-TEST(Comparison, OfMethodsThatGainNothingSaysSo) {
+TEST(Comparison, ComparisonOfMethodsThatGainNothingSaysSo) {
   const std::string text = text_of({.one_block = predicted("one block", 1),
                                     .rows = {predicted("even", 1.04)}});
   EXPECT_NE(text.find("No gain here"), std::string::npos) << text;
@@ -101,7 +101,7 @@ TEST(Comparison, ShowsTheBubble) {
               testing::ContainsRegex("100 50 +25 "));
 }
 
-TEST(Comparison, OfAQuietMachineIsNotDoubtful) {
+TEST(Comparison, ComparisonOfAQuietMachineIsNotDoubtful) {
   const std::string text = text_of({.one_block = predicted("one block", 1),
                                     .rows = {predicted("fast", 1.6)},
                                     .rounds = 3,
@@ -112,7 +112,7 @@ TEST(Comparison, OfAQuietMachineIsNotDoubtful) {
   EXPECT_EQ(text.find("disagree"), std::string::npos) << text;
 }
 
-TEST(Comparison, OfFewRoundsIsDoubtful) {
+TEST(Comparison, ComparisonOfFewRoundsIsDoubtful) {
   const std::string text = text_of({.one_block = predicted("one block", 1),
                                     .rows = {predicted("fast", 1.6)},
                                     .rounds = 1,
@@ -184,7 +184,7 @@ TEST(Comparison, BesideOneBusyProgramIsDoubtfulOnManyCores) {
   EXPECT_EQ(text.find("Fastest"), std::string::npos) << text;
 }
 
-TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
+TEST(Comparison, ComparisonOfRoundsThatDisagreeIsDoubtful) {
   Prediction noisy = predicted("noisy", 1.6);
   noisy.lower_quartile = 1.4;
   noisy.upper_quartile = 1.7;
@@ -199,7 +199,7 @@ TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
   EXPECT_NE(text.find("Fastest: fast in"), std::string::npos) << text;
 }
 
-TEST(Comparison, OfRoundsThatSurelyGainNothingIsNotDoubtful) {
+TEST(Comparison, ComparisonOfRoundsThatSurelyGainNothingIsNotDoubtful) {
   Prediction slow = predicted("slow", 0.7);
   slow.lower_quartile = 0.6;
   slow.upper_quartile = 0.8;

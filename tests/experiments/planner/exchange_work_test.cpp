@@ -67,7 +67,8 @@ TEST(PlannedFreeServer, MakesOneUpdateForEachGradient) {
   }
 }
 
-TEST(PlannedFreeServer, OfSeveralGradientsToAnUpdateMakesFewer) {
+TEST(PlannedFreeServer,
+     PlannedFreeServerOfSeveralGradientsToAnUpdateMakesFewer) {
   const Costs costs =
       costs_of(experiment_of(8, "'server', softsync = 2", kFree));
   EXPECT_NEAR(costs.blocks[0].seconds[Op::settle], kUpdate / 4, kNothing);

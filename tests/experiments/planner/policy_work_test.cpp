@@ -42,7 +42,7 @@ TEST(ProductCount, KnowsMatricesAndConvolutions) {
   const auto maps = at::ones({2, 4, 8, 8});
   const auto filters = at::ones({6, 4, 3, 3}).requires_grad_();
   at::Tensor out;
-  // Of stride 2, with a border of 1: 4 x 4 places.
+  // Stride 2 and a border of 1: 4 x 4 places.
   EXPECT_EQ(count_products([&] { out = at::conv2d(maps, filters, {}, 2, 1); }),
             2. * 2 * 6 * 16 * 4 * 9);
   // The maps ask for no gradient.
@@ -58,7 +58,7 @@ TEST(ProductCount, EndsWithTheWork) {
 }
 
 // The copy of the layer 16 -> 12 is made for the 24 features that it gets.
-TEST(PolicyWork, OfAnAugLocalHeadIsThatOfItsLayers) {
+TEST(PolicyWork, WorkOfAnAugLocalHeadIsThatOfItsLayers) {
   EXPECT_EQ(work_at(1, mlp_with("{policy = 'local_loss', head = {name = "
                                 "'aug_local', depth = 1}}"))
                 .signal,
@@ -70,7 +70,7 @@ TEST(PolicyWork, OfAnAugLocalHeadIsThatOfItsLayers) {
 }
 
 // The similarity of each of 32 samples with each, of 24 features of a layer.
-TEST(PolicyWork, OfAHeadThatComparesSamplesGrowsWithTheBatch) {
+TEST(PolicyWork, WorkOfAHeadThatComparesSamplesGrowsWithTheBatch) {
   const auto at_size = [](int size) {
     return work_at(1, fmt::format("batch_size = {}\n", size) +
                           mlp_with("{policy = 'local_loss', head = {name = "
@@ -84,7 +84,7 @@ TEST(PolicyWork, OfAHeadThatComparesSamplesGrowsWithTheBatch) {
 
 // The lesson goes backward through the prediction that was the signal; the
 // features ask for no gradient.
-TEST(PolicyWork, OfASynthesizerIsItsForwardAndItsLesson) {
+TEST(PolicyWork, WorkOfASynthesizerIsItsForwardAndItsLesson) {
   const PolicyWork flat = work_at(
       1, mlp_with("{policy = 'synthetic_gradient', synthesizer = {hidden = 1, "
                   "width = 20}}"));
@@ -100,7 +100,7 @@ TEST(PolicyWork, OfASynthesizerIsItsForwardAndItsLesson) {
   EXPECT_EQ(maps.learn, kPerMultiplyAdd * 3 * conv);
 }
 
-TEST(PolicyWork, OfAnInputModelIsItsForwardAndItsLesson) {
+TEST(PolicyWork, WorkOfAnInputModelIsItsForwardAndItsLesson) {
   const Experiment experiment = small_experiment(
       mlp_with("{policy = 'synthetic_gradient', unlock = {hidden = 1, width = "
                "20}}"));
@@ -111,7 +111,7 @@ TEST(PolicyWork, OfAnInputModelIsItsForwardAndItsLesson) {
             kPerMultiplyAdd * (2 * pixels * 20 + 3 * 20 * 24));
 }
 
-TEST(PolicyWork, OfBackPropagationIsNone) {
+TEST(PolicyWork, WorkOfBackPropagationIsNone) {
   const PolicyWork work = work_at(1, mlp_with("{policy = 'backprop'}"));
   EXPECT_EQ(work.signal + work.learn + work.learn_input, 0);
 }
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, PolicyWorkOf, testing::ValuesIn(methods()),
 
 class HeadWork : public testing::TestWithParam<const char*> {};
 
-TEST_P(HeadWork, OfEveryHeadIsSomething) {
+TEST_P(HeadWork, WorkOfEveryHeadIsCounted) {
   EXPECT_GT(work_at(1, conv_with(fmt::format("{{policy = 'local_loss', head = "
                                              "{{name = '{}'}}}}",
                                              GetParam())))

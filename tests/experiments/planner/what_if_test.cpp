@@ -38,7 +38,7 @@ class RecordedRunTest : public Program {
   }
 };
 
-TEST_F(RecordedRunTest, OfASimulatedTraceIsPredictedAsItWas) {
+TEST_F(RecordedRunTest, RunOfASimulatedTraceIsPredictedAsItWas) {
   for (const Traits& traits : {kBackprop, kLocal, kDelayed, kReplay}) {
     const RunPlan plan = make_run_plan({traits, traits}, false);
     const Costs costs{
@@ -75,7 +75,7 @@ TEST_F(RecordedRunTest, WithJitterIsPredictedWithTheSameJitter) {
       0.96 * run.seconds_per_turn);
 }
 
-TEST_F(RecordedRunTest, OfTooFewTurnsIsRefused) {
+TEST_F(RecordedRunTest, RunOfTooFewTurnsIsRefused) {
   const RunPlan plan = make_run_plan({kLocal}, false);
   EXPECT_THROW(recorded(plan,
                         {.blocks = {{.seconds = {{Op::forward, 1}}},
@@ -179,7 +179,7 @@ TEST(RecordedRun, KnowsThatAMessageIsThereBeforeItsSenderGoesOn) {
   EXPECT_NEAR(run.latency.at(0), -1, 1e-9);
 }
 
-/// Of the same model, in other blocks.
+/// Experiment with this model in other blocks.
 Experiment cut(const std::string& blocks, const std::string& policy) {
   return read_experiment(parse_toml("blocks = " + blocks +
                                         "\ndata = {train = 64, test = 16}\n"
@@ -196,7 +196,7 @@ double sum_of(const std::vector<BlockCosts>& costs, Op op) {
   return sum;
 }
 
-TEST(RecutCosts, OfTheSameCutAreTheSame) {
+TEST(RecutCosts, CostsOfAnUnchangedCutStayTheSame) {
   const Experiment same = cut("['0-2', '3-']", "backprop");
   const std::vector<BlockCosts> costs = {
       {.seconds = {{Op::forward, 1}, {Op::backward, 2}, {Op::update, 0.5}}},
@@ -212,7 +212,7 @@ TEST(RecutCosts, OfTheSameCutAreTheSame) {
   }
 }
 
-TEST(RecutCosts, OfAnotherCutAreTheSameTogether) {
+TEST(RecutCosts, CostsOfAnotherCutAddUpToTheSame) {
   const std::vector<BlockCosts> costs = {
       {.seconds = {{Op::forward, 1}, {Op::backward, 2}, {Op::update, 0.5}}},
       {.seconds = {{Op::forward, 2}, {Op::backward, 5}, {Op::update, 0.25}}}};
@@ -327,7 +327,7 @@ TEST_F(WhatIf, ReadsTheTraceOfThreads) {
   EXPECT_NE(outcome.text.find("predicted, changed"), std::string::npos);
 }
 
-TEST_F(WhatIf, OfARunWithoutATraceSaysHowToGetOne) {
+TEST_F(WhatIf, WhatIfOfARunWithoutATraceSaysHowToGetOne) {
   train("engine=virtual");
   const Outcome outcome = sluice("what-if " + path("run"));
   EXPECT_EQ(outcome.status, 2);

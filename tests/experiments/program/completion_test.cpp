@@ -42,7 +42,7 @@ std::vector<std::string> ways(const std::vector<std::string>& words) {
   return completions(commands(), words);
 }
 
-TEST(Completion, OfCommandsAndOptions) {
+TEST(Completion, CompletionOfCommandsAndOptions) {
   EXPECT_THAT(ways({"r"}), ElementsAre("run", "report"));
   EXPECT_THAT(ways({""}), ElementsAre("run", "list", "help", "report", "data"));
   EXPECT_THAT(ways({"run", "--r"}), ElementsAre("--resume"));
@@ -51,7 +51,7 @@ TEST(Completion, OfCommandsAndOptions) {
   EXPECT_THAT(ways({"rnu", "--r"}), IsEmpty());
 }
 
-TEST(Completion, OfKeysBehindTheConfig) {
+TEST(Completion, CompletionOfKeysBehindTheConfig) {
   EXPECT_THAT(ways({"run", "a.toml", "optimizer.l"}),
               ElementsAre("optimizer.lr=", "optimizer.lr_for_batch=",
                           "optimizer.lr_decay="));
@@ -63,7 +63,7 @@ TEST(Completion, OfKeysBehindTheConfig) {
   EXPECT_THAT(ways({"report", "a", "optimizer.l"}), IsEmpty());
 }
 
-TEST(Completion, OfKeysOfOneBoundary) {
+TEST(Completion, CompletionOfKeysOfOneBoundary) {
   EXPECT_THAT(ways({"run", "a.toml", "boundary.2.poli"}),
               ElementsAre("boundary.2.policy="));
   EXPECT_THAT(ways({"run", "a.toml", "boundary.last.policy=local"}),
@@ -72,7 +72,7 @@ TEST(Completion, OfKeysOfOneBoundary) {
               Not(Contains(HasSubstr("[]"))));
 }
 
-TEST(Completion, OfValues) {
+TEST(Completion, CompletionOfValues) {
   EXPECT_THAT(
       ways({"run", "a.toml", "engine="}),
       ElementsAre("engine=virtual", "engine=threads", "engine=processes"));
@@ -85,7 +85,7 @@ TEST(Completion, OfValues) {
   EXPECT_THAT(ways({"run", "a.toml", "optimizer.lr="}), IsEmpty());
 }
 
-TEST(Completion, OfNamesInListsAndHelp) {
+TEST(Completion, CompletionOfNamesInListsAndHelp) {
   EXPECT_THAT(ways({"list", "mod"}), ElementsAre("models"));
   EXPECT_THAT(ways({"list", "models", "gp"}), ElementsAre("gpt"));
   EXPECT_THAT(ways({"list", "methods", "pipedream_2"}),

@@ -74,8 +74,8 @@ TEST(CommandGroups, PutEachCommandUnderAHeadingWithAnExample) {
        {"Train:", "Look at results:", "Predict and check:", "Look things up:",
         "Bring your own:"})
     EXPECT_THAT(help, HasSubstr(heading));
-  EXPECT_THAT(sluice("help plan").text,
-              HasSubstr("Example: sluice plan CONFIG --compare"));
+  EXPECT_THAT(sluice("verify --help").text,
+              HasSubstr("Example: sluice verify CONFIG"));
 }
 
 }  // namespace sluice::doctor_test

@@ -73,7 +73,7 @@ TEST(Help, HasEveryKeyWithTypeMeaningAndDefault) {
   }
 }
 
-TEST(Help, OfAKeyOfOneBlockOrItsLastPartIsTheSame) {
+TEST(Help, HelpOfAKeyOfOneBlockOrItsLastPartIsTheSame) {
   const std::string page = text_about_key("optimizer.lr");
   EXPECT_THAT(page, HasSubstr("learning rate"));
   EXPECT_EQ(text_about_key("optimizer.2.lr"), page);
@@ -86,7 +86,7 @@ TEST(Help, OfAKeyOfOneBlockOrItsLastPartIsTheSame) {
   EXPECT_THAT(text_about_key("model.name"), HasSubstr("one of: mlp, "));
 }
 
-TEST(Help, OfNoKeyNamesTheNearest) {
+TEST(Help, UnknownKeyShowsTheNearest) {
   try {
     text_about_key("optimizer.lrr");
     FAIL();
@@ -95,7 +95,7 @@ TEST(Help, OfNoKeyNamesTheNearest) {
   }
 }
 
-TEST(Help, OfEveryPublishedSystemHasItsKeysOrWhereTheyAre) {
+TEST(Help, HelpOfEveryPublishedSystemHasItsKeysOrWhereTheyAre) {
   int built = 0;
   for (const PublishedSystem& system : published_systems()) {
     SCOPED_TRACE(system.name);

@@ -30,7 +30,7 @@ MethodAxes of_preset(std::string_view name) {
   return axes_of(example_of(find_row(presets(), name, "preset")));
 }
 
-TEST(MethodAxes, OfBackpropAreAForwardAndABackwardAndWhatTheySend) {
+TEST(MethodAxes, AxesOfBackpropAreAForwardAndABackwardAndWhatTheySend) {
   const MethodAxes axes = of_policy("backprop");
   EXPECT_EQ(axes.forwards, 0);
   EXPECT_EQ(axes.backwards, 0);
@@ -45,14 +45,14 @@ TEST(MethodAxes, OfBackpropAreAForwardAndABackwardAndWhatTheySend) {
   EXPECT_EQ(axes.apart, 0);
 }
 
-TEST(MethodAxes, OfLocalLossesHaveHeadsInPlaceOfGradients) {
+TEST(MethodAxes, AxesOfLocalLossesHaveHeadsInPlaceOfGradients) {
   const MethodAxes axes = of_policy("local_loss");
   EXPECT_EQ(axes.own_signals, 3);
   EXPECT_DOUBLE_EQ(axes.boundary_bytes, 1);
   EXPECT_EQ(axes.batches, 0);
 }
 
-TEST(MethodAxes, OfMonoForwardAreThoseOfLocalLosses) {
+TEST(MethodAxes, AxesOfMonoForwardAreThoseOfLocalLosses) {
   const MethodAxes axes = of_preset("mono_forward");
   EXPECT_EQ(axes.own_signals, 3);
   EXPECT_DOUBLE_EQ(axes.boundary_bytes, 1);
@@ -60,9 +60,9 @@ TEST(MethodAxes, OfMonoForwardAreThoseOfLocalLosses) {
   EXPECT_EQ(of_preset("auto_assist").own_signals, 0);
 }
 
-/// Of the batches that it trains on; the losses that come down are as small as
-/// labels, and left out like them.
-TEST(MethodAxes, OfAutoAssistAreThoseOfItsPolicy) {
+/// Passes count for batches that are trained on; the losses that come down are
+/// as small as labels, and left out like them.
+TEST(MethodAxes, AxesOfAutoAssistAreThoseOfItsPolicy) {
   const MethodAxes axes = of_preset("auto_assist");
   EXPECT_EQ(axes.forwards, 0);
   EXPECT_EQ(axes.backwards, 0);
@@ -73,14 +73,14 @@ TEST(MethodAxes, OfAutoAssistAreThoseOfItsPolicy) {
 }
 
 /// A synthesizer at each of three boundaries learns from each batch.
-TEST(MethodAxes, OfSyntheticGradientsHaveLessons) {
+TEST(MethodAxes, AxesOfSyntheticGradientsHaveLessons) {
   const MethodAxes axes = of_policy("synthetic_gradient");
   EXPECT_DOUBLE_EQ(axes.lessons, 0.75);
   EXPECT_DOUBLE_EQ(axes.boundary_bytes, 2);
 }
 
 /// All blocks but the last forward again.
-TEST(MethodAxes, OfFeaturesReplayCountItsReplay) {
+TEST(MethodAxes, AxesOfFeaturesReplayCountItsReplay) {
   const MethodAxes axes = of_policy("features_replay");
   EXPECT_DOUBLE_EQ(axes.forwards, 0.75);
   EXPECT_EQ(axes.batches, 3);
@@ -88,7 +88,7 @@ TEST(MethodAxes, OfFeaturesReplayCountItsReplay) {
 }
 
 /// Late by K - k, and by twice that.
-TEST(MethodAxes, OfPipelinesHaveTheirStalenessAndVersions) {
+TEST(MethodAxes, AxesOfPipelinesHaveTheirStalenessAndVersions) {
   const MethodAxes stashing = of_preset("pipedream");
   const MethodAxes mixed = of_preset("pipedream_mixed");
   EXPECT_EQ(stashing.updates, 3);
@@ -101,7 +101,7 @@ TEST(MethodAxes, OfPipelinesHaveTheirStalenessAndVersions) {
   EXPECT_EQ(of_preset("pipedream_2bw").updates, 1);
 }
 
-TEST(MethodAxes, OfExactPipelinesAreThoseOfBackprop) {
+TEST(MethodAxes, AxesOfExactPipelinesAreThoseOfBackprop) {
   for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
     const MethodAxes axes = of_preset(name);
     EXPECT_EQ(axes.backwards, 0) << name;
@@ -114,7 +114,7 @@ TEST(MethodAxes, OfExactPipelinesAreThoseOfBackprop) {
 }
 
 /// Inputs go down beside gradients, and are rebuilt by another forward.
-TEST(MethodAxes, OfPetraSendMoreAndKeepNothing) {
+TEST(MethodAxes, AxesOfPetraSendMoreAndKeepNothing) {
   const MethodAxes axes = of_preset("petra");
   EXPECT_GT(axes.boundary_bytes, 2);
   EXPECT_LE(axes.boundary_bytes, 3);
@@ -123,7 +123,7 @@ TEST(MethodAxes, OfPetraSendMoreAndKeepNothing) {
 }
 
 /// A sum goes round a ring: 2 (4 - 1) / 4 of the model.
-TEST(MethodAxes, OfSumsAreThoseOfARing) {
+TEST(MethodAxes, AxesOfSumsAreThoseOfARing) {
   const MethodAxes axes = of_preset("synchronous_sgd");
   EXPECT_DOUBLE_EQ(axes.replica_bytes, 1.5);
   EXPECT_DOUBLE_EQ(axes.boundary_bytes, 2);
@@ -137,7 +137,7 @@ TEST(MethodAxes, OfSumsAreThoseOfARing) {
 }
 
 /// Where all met and a momentum, or a centre.
-TEST(MethodAxes, OfOuterOptimizersAndCentresCountWhatTheyKeep) {
+TEST(MethodAxes, AxesOfOuterOptimizersAndCentresCountWhatTheyKeep) {
   EXPECT_DOUBLE_EQ(of_preset("diloco").copies, 3);
   EXPECT_DOUBLE_EQ(of_preset("bmuf").copies, 3);
   EXPECT_DOUBLE_EQ(of_preset("easgd").copies, 2);
@@ -145,7 +145,7 @@ TEST(MethodAxes, OfOuterOptimizersAndCentresCountWhatTheyKeep) {
 }
 
 /// Each to its two neighbours, or to one.
-TEST(MethodAxes, OfPeersAreTheirMessages) {
+TEST(MethodAxes, AxesOfPeersAreTheirMessages) {
   EXPECT_DOUBLE_EQ(of_preset("d_psgd").replica_bytes, 2);
   EXPECT_DOUBLE_EQ(of_preset("ad_psgd").replica_bytes, 1);
   EXPECT_DOUBLE_EQ(of_preset("gossip_grad").replica_bytes, 1);
@@ -157,7 +157,7 @@ TEST(MethodAxes, OfPeersAreTheirMessages) {
 }
 
 /// Four steps to an update, each by a gradient that misses three.
-TEST(MethodAxes, OfAServerHaveItsStalenessAndItsCopies) {
+TEST(MethodAxes, AxesOfAServerHaveItsStalenessAndItsCopies) {
   const MethodAxes axes = of_preset("downpour");
   EXPECT_DOUBLE_EQ(axes.steps, 4);
   EXPECT_EQ(axes.updates, 3);
@@ -169,7 +169,7 @@ TEST(MethodAxes, OfAServerHaveItsStalenessAndItsCopies) {
 
 /// With clocks of their own they bring a gradient to it and take its weights,
 /// and it makes its steps alone.
-TEST(MethodAxes, OfACentreAreAWayThereAndBack) {
+TEST(MethodAxes, AxesOfACentreAreAWayThereAndBack) {
   const MethodAxes axes = of_preset("softsync");
   EXPECT_DOUBLE_EQ(axes.steps, 1);
   EXPECT_DOUBLE_EQ(axes.replica_bytes, 2);
@@ -178,7 +178,7 @@ TEST(MethodAxes, OfACentreAreAWayThereAndBack) {
 
 /// Nothing is sent; of four that are equally fast the last one finds the
 /// updates of three.
-TEST(MethodAxes, OfSharedWeightsSendNothingAndAreLate) {
+TEST(MethodAxes, AxesOfSharedWeightsSendNothingAndAreLate) {
   const MethodAxes axes = of_preset("hogwild");
   EXPECT_EQ(axes.replica_bytes, 0);
   EXPECT_EQ(axes.updates, 3);
@@ -186,7 +186,7 @@ TEST(MethodAxes, OfSharedWeightsSendNothingAndAreLate) {
   EXPECT_EQ(axes.apart, 1);
 }
 
-TEST(MethodAxes, OfCompressorsHaveFewerBytesAndTheirMemory) {
+TEST(MethodAxes, AxesOfCompressorsHaveFewerBytesAndTheirMemory) {
   for (const char* name :
        {"one_bit_sgd", "top_k_sgd", "dgc", "threshold_sgd", "qsgd", "signsgd",
         "signum", "ef_signsgd", "power_sgd"}) {

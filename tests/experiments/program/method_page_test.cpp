@@ -48,11 +48,13 @@ TEST(MethodPage, IsThereForEveryPreset) {
   }
 }
 
-TEST(MethodPage, OfAPresetSaysWhereItsConfigIs) {
+TEST(MethodPage, MethodPageOfAPresetSaysWhereItsConfigIs) {
   const std::string page = method_page("auto_assist");
   EXPECT_THAT(page, HasSubstr("quickstart/auto_assist.toml"));
   EXPECT_THAT(page, HasSubstr("    [data]\n    assist = {acceptance = 0.3"));
-  EXPECT_THAT(page, HasSubstr("AutoAssist.OfAcceptanceOneHasTheBitsWithoutIt"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("AutoAssist.AssistantOfAcceptanceOneHasTheBitsWithoutIt"));
   EXPECT_THAT(method_page("mono_forward"), HasSubstr("arXiv:2501.09238"));
   EXPECT_THAT(method_page("amp"), HasSubstr("pipelines/amp.toml"));
 }
@@ -65,13 +67,13 @@ TEST(MethodPage, NamesTheTestsOfItsInvariants) {
 
 /// Two forwards of a backward, a round of each of the three to the two others,
 /// of half a forward a message, both ways.
-TEST(MethodPage, OfReplicasDrawsTheirExchange) {
+TEST(MethodPage, MethodPageOfReplicasDrawsTheirExchange) {
   EXPECT_THAT(method_page("synchronous_sgd"),
               HasSubstr("block 1.3  | F0 B0 -  .  S0 F1"));
   EXPECT_THAT(method_page("local_sgd"), HasSubstr("block 1.3  | F5 B5 -  F6"));
 }
 
-TEST(MethodPage, OfAPresetHasTheSpeedUpsOfTheSimulation) {
+TEST(MethodPage, MethodPageOfAPresetHasTheSpeedUpsOfTheSimulation) {
   EXPECT_THAT(method_page("pipedream"),
               HasSubstr("4.00x without latency, 2.67x"));
   EXPECT_THAT(method_page("pipedream_2bw"), HasSubstr("4.00x without latency"));
@@ -88,7 +90,7 @@ TEST(MethodPage, DrawsWhoDoesWhat) {
               HasSubstr("block 3  | .  .  F0 B0 -  .  .  .  .  .  .  F1"));
 }
 
-TEST(MethodPage, OfNoMethodNamesTheNearest) {
+TEST(MethodPage, UnknownMethodShowsTheNearest) {
   try {
     method_page("features_repaly");
     FAIL();

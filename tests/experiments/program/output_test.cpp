@@ -88,7 +88,7 @@ TEST_F(Output, WithoutAReaderLetsASweepGoOnToItsEnd) {
 
 // The run ended without a checkpoint, failed, with all turns since the last one
 // lost.
-TEST_F(Output, OfMetricsThatHasNoRoomStopsARunWithACheckpoint) {
+TEST_F(Output, OutputOfMetricsThatHasNoRoomStopsARunWithACheckpoint) {
   if (!kFilesCanBeLimited) GTEST_SKIP() << "under the thread sanitizer";
   write("c.toml", config_with(""));
   const Outcome outcome =
@@ -107,7 +107,7 @@ TEST_F(Output, OfMetricsThatHasNoRoomStopsARunWithACheckpoint) {
   EXPECT_EQ(rest.status, 0) << rest.text;
 }
 
-TEST_F(Output, OfALimitOfAnOptionIsShort) {
+TEST_F(Output, OutputOfALimitOfAnOptionIsShort) {
   for (const char* number : {"-1", "2x", "nan", "1e999"}) {
     const Outcome outcome =
         sluice(fmt::format("data order c.toml --turns={}", number));

@@ -21,6 +21,18 @@ namespace sluice::program_test {
 
 namespace fs = std::filesystem;
 
+// Updates of processes ran in bfloat16, and those of the replay did not.
+TEST_F(Program, ReplaysFreeReplicasWithMuonInBf16ToTheBit) {
+  const std::string config =
+      write("config.toml",
+            config_with("blocks = 2\nschedule = 'free'\nprecision = 'bf16'\n"
+                        "allocator = 'system'\noptimizer = {name = 'muon'}\n"
+                        "boundary = {policy = 'delayed_gradient'}\n"
+                        "replicas = {count = 2}\n"));
+  const Outcome outcome = sluice("verify " + config);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
 class SameBits
     : public Program,
       public testing::WithParamInterface<std::pair<const char*, const char*>> {
@@ -54,11 +66,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "blocks = 3\nmodel = {hidden = [48, 40, 32], dropout = "
                   "0.2}\nboundary = {policy = 'local_loss', reach = 1, rule = "
                   "'furthest'}\n"),
-        // Updates of one engine ran in bfloat16, and those of the other not.
-        std::pair("MuonInBf16WithReplicas",
-                  "blocks = 2\nmodel = {hidden = [48, 40]}\n"
-                  "precision = 'bf16'\noptimizer = {name = 'muon'}\n"
-                  "replicas = {count = 2}\n"),
         std::pair("X4_Timetable",
                   "blocks = 3\nevaluate_every = 0.2\n"
                   "model = {hidden = [48, 40, 32]}\n"

@@ -56,7 +56,7 @@ TEST_F(ReportAxes, OneBlockWithoutABoundaryIsOnTheLineOfEveryMethod) {
   EXPECT_THAT(cells_of(found[1]), ElementsAre(0, 2));
 }
 
-TEST_F(ReportAxes, OfSeveralLearningRatesTheBestIsDrawn) {
+TEST_F(ReportAxes, BestOfSeveralLearningRatesIsDrawn) {
   add("1", "", "0.1", 0.5);
   add("1", "", "0.2", 0.9);
   add("2", "DDG", "0.1", 0.8);
@@ -82,7 +82,7 @@ TEST_F(ReportAxes, AlongLearningRatesEachNumberOfBlocksHasItsLine) {
   EXPECT_THAT(cells_of(found[1]), ElementsAre(2, 3));
 }
 
-TEST_F(ReportAxes, OfEachMethodAndNumberOfBlocksTheBestRateIsChosen) {
+TEST_F(ReportAxes, BestRateOfEachMethodAndNumberOfBlocksIsChosen) {
   accuracy_.figure.name = "test_accuracy";
   add("2", "DDG", "0.1", 0.8);
   add("2", "DDG", "0.2", 0.9);

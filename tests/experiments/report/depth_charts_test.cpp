@@ -44,7 +44,7 @@ TEST_F(DepthCharts, HaveTheMeanOfEachLayerOverTurnsThenSeeds) {
   ASSERT_EQ(charts[0].items.size(), 1U);
   const std::vector<ChartPoint>& points = charts[0].items[0].points;
   ASSERT_EQ(points.size(), 2U);
-  // Of 0.75 and 0.25.
+  // Mean of 0.75 and 0.25.
   EXPECT_EQ(points[0].x, 0);
   EXPECT_DOUBLE_EQ(points[0].y, 0.5);
   EXPECT_NEAR(points[0].y_off, 0.3535534, 1e-6);

@@ -37,7 +37,7 @@ at::Tensor colours() {
   return at::stack({first, 10 * first, at::zeros({3, 1, 2}, at::kDouble)});
 }
 
-TEST(FilterPicture, OfAConvolutionHasTheColoursOfItsWeights) {
+TEST(FilterPicture, FilterPictureOfAConvolutionHasTheColoursOfItsWeights) {
   const auto picture = picture_of(colours(), {});
   ASSERT_TRUE(picture);
   EXPECT_EQ(picture->height, 1);
@@ -52,7 +52,7 @@ TEST(FilterPicture, OfAConvolutionHasTheColoursOfItsWeights) {
                           128, 128, 128, 255, 128, 128, 128, 255));
 }
 
-TEST(FilterPicture, OfALinearLayerHasARowAsAnImage) {
+TEST(FilterPicture, FilterPictureOfALinearLayerHasARowAsAnImage) {
   const at::Tensor rows = at::tensor({2.0F, 0.0F, -2.0F, 1.0F}).view({1, 4});
   const auto picture = picture_of(rows, Shape{1, 2, 2});
   ASSERT_TRUE(picture);
@@ -82,7 +82,7 @@ TEST(FilterPicture, IsOfWeightsThatSeeImagesAlone) {
   EXPECT_FALSE(picture_of(at::ones({4}), digits));
 }
 
-TEST(FilterPicture, OfManyHasTheFirstInRows) {
+TEST(FilterPicture, FilterPictureOfManyHasTheFirstInRows) {
   const auto picture = picture_of(at::ones({70, 1, 2, 3}), {});
   ASSERT_TRUE(picture);
   EXPECT_EQ(picture->filters, 70);
@@ -91,7 +91,7 @@ TEST(FilterPicture, OfManyHasTheFirstInRows) {
   EXPECT_EQ(picture->height, 8 * 2 + 7);
 }
 
-TEST(FilterPicture, OfWhatIsNotFiniteIsGrey) {
+TEST(FilterPicture, FilterPictureOfWhatIsNotFiniteIsGrey) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinite = std::numeric_limits<double>::infinity();
   const auto picture =

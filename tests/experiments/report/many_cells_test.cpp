@@ -1,5 +1,5 @@
-// A page of many cells, of runs that nobody trained: three methods, four
-// numbers of blocks, three learning rates and three seeds.
+// A page of many cells, of runs that were written, not trained: three methods,
+// four numbers of blocks, three learning rates and three seeds.
 #include <array>
 #include <filesystem>
 #include <map>
@@ -283,7 +283,7 @@ TEST_F(FewCells, ListPluginsAsAConfigDoes) {
                            Not(HasSubstr("/far/"))));
 }
 
-TEST(AxisValue, OfATableIsItsChoiceAndOptions) {
+TEST(AxisValue, AxisValueOfATableIsItsChoiceAndOptions) {
   EXPECT_EQ(readable_value(R"({"policy":"local_loss","head":{"name":"predsim",)"
                            R"("width":64},"reach":2})"),
             "local_loss, head=predsim, head.width=64, reach=2");

@@ -1,4 +1,4 @@
-// The page and the tables beside it, of runs that nobody trained: read by
+// The page and the tables beside it, of runs that were not trained: read by
 // Python's parsers, not compared with a copy.
 #include <array>
 #include <cstdio>

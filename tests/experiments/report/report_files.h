@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// A folder of the test's own with run folders that nobody trained.
+/// A folder of the test's own with run folders that were not trained.
 class ReportFolder : public testing::Test {
  protected:
   ReportFolder() {

@@ -1,4 +1,4 @@
-// What runs took to come to a loss, of runs that nobody trained.
+// What runs took to come to a loss, of runs that were not trained.
 #include "experiments/report/target.h"
 
 #include <algorithm>

@@ -149,7 +149,7 @@ TEST_F(Told, ASweepRefusesAKeyThatIsGivenTwice) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-/// Of so many cells of each of these methods.
+/// Styles of so many cells of each of these methods.
 std::vector<CellStyle> styles(const std::vector<std::string>& methods,
                               int count) {
   Study study;
@@ -164,7 +164,7 @@ std::set<std::string> drawings(const std::vector<CellStyle>& styles) {
   return drawn;
 }
 
-TEST(ChartStyles, OfThirtyCellsOfAMethodAreAllDistinct) {
+TEST(ChartStyles, ChartStylesOfThirtyCellsOfAMethodAreAllDistinct) {
   const auto thirty = styles({"local_loss"}, 30);
   EXPECT_EQ(drawings(thirty).size(), 30U);
   for (const CellStyle& style : thirty) EXPECT_EQ(style.colour, 1);

@@ -129,7 +129,7 @@ class PlainAmp {
     }
   }
 
-  /// Of the mean cross entropy.
+  /// Gradient of the mean cross entropy at the logits.
   at::Tensor at_logits(std::int64_t batch) const {
     const at::Tensor& logits = values_.at({blocks_, batch}).back();
     const at::Tensor truth =
@@ -194,7 +194,7 @@ TEST(AmpRun, HasTheWeightsOfItsFormulasOver30Turns) {
   }
 }
 
-TEST(AmpRun, OfOneBatchInFlightIsBackprop) {
+TEST(AmpRun, AmpRunOfOneBatchInFlightIsBackprop) {
   const NamedTensors one = trained(
       net("schedule = 'free'\nin_flight = 1\npriority = 'arrival'\n"
           "accumulate = {batches = 2}\n"

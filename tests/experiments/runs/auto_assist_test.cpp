@@ -201,7 +201,7 @@ TEST(AutoAssist, HasTheWeightsOfAPlainLoopOver30Turns) {
   }
 }
 
-TEST(AutoAssist, OfAcceptanceOneHasTheBitsWithoutIt) {
+TEST(AutoAssist, AssistantOfAcceptanceOneHasTheBitsWithoutIt) {
   for (const char* lines : {kBackprop, kDelayed, "blocks = 1\n"}) {
     const NamedTensors without = trained(config("acceptance = 0", lines));
     EXPECT_EQ(difference(trained(config("acceptance = 1", lines)), without), "")

@@ -219,7 +219,8 @@ TEST(CodecInAConfig, IsOfItsBoundary) {
   EXPECT_EQ(name_in(codecs, 1), "bf16");
 }
 
-TEST(CodecInAConfig, OfAllBoundariesHoldsForThoseWithAPolicyOfTheirOwn) {
+TEST(CodecInAConfig,
+     CodecInAConfigOfAllBoundariesHoldsForThoseWithAPolicyOfTheirOwn) {
   const Codecs codecs = codecs_in(
       "{codec = 'int8', 1 = {policy = 'local_loss'}, 2 = {policy = 'backprop', "
       "codec = 'fp16'}}");

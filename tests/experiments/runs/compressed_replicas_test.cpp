@@ -51,12 +51,12 @@ TEST_P(CompressedReplicas, StayEqualAndGoElsewhereThanByPlainSums) {
   EXPECT_GT(distance(all[0], trained(net + replicas(3, ""))[0]), 1e-5);
 }
 
-TEST_P(CompressedReplicas, OfOneReplicaHaveTheBitsOfNone) {
+TEST_P(CompressedReplicas, CompressedReplicasOfOneReplicaHaveTheBitsOfNone) {
   const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
   EXPECT_EQ(difference(trained(net + compressed(1))[0], trained(net)[0]), "");
 }
 
-TEST(Compression, OfOneReplicaSaysThatItsMomentumIsNotThere) {
+TEST(Compression, CompressionOfOneReplicaSaysThatItsMomentumIsNotThere) {
   const auto said = [](const char* compress, int count) {
     return small_experiment(
                kNet + replicas(count, std::string(", compress = ") + compress))
@@ -109,7 +109,7 @@ TEST_P(OfAnyCut, CompressedReplicasHaveTheSameBits) {
       "");
 }
 
-TEST(Compression, OfTopKThatKeepsAllHasTheBitsOfPlainSums) {
+TEST(Compression, CompressionOfTopKThatKeepsAllHasTheBitsOfPlainSums) {
   const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
   EXPECT_EQ(
       difference(
@@ -139,7 +139,7 @@ TEST(Compression, CountsTheBytesThatReplicasHaveSent) {
   EXPECT_EQ(sent(""), -1);
   const Experiment planned =
       small_experiment(net + replicas(2, ", compress = 'qsgd'"));
-  // Of 6 turns, to one other replica.
+  // Bytes of 6 turns, to one other replica.
   EXPECT_NEAR(static_cast<double>(sent(", compress = 'qsgd'")),
               6 * planned.costs.exchange_bytes.at(0), 6 * 64);
 }

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Its checkpoints hold optimizers' states, a head, and batches in flight.
+/// Config whose checkpoints hold optimizers' states, a head, and batches in
+/// flight.
 constexpr const char* kConfig =
     "blocks = ['0', '1', '2-']\nengine = 'virtual'\ndrain = false\n"
     "model = {hidden = [16, 12], batch_norm = true}\n"

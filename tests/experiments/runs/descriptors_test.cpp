@@ -36,7 +36,7 @@ std::vector<std::string> children_of(const std::string& process) {
   return children;
 }
 
-/// Of a kind that says which one it is.
+/// Whether the descriptor is of a kind whose link says which one it is.
 bool has_identity(const std::string& link) {
   return link.starts_with("/") || link.starts_with("socket:") ||
          link.starts_with("pipe:");

@@ -1,4 +1,4 @@
-// A run whose loss is NaN or infinite: how it ends, and what is told of it.
+// A run whose loss is NaN or infinite: how it ends, and what is reported of it.
 #include "experiments/runs/divergence.h"
 
 #include <cmath>
@@ -79,7 +79,7 @@ TEST_F(Guard, TellsTheEarliestWhoeverCameFirst) {
   EXPECT_EQ(guard_.found(folder_)->block, 1);
 }
 
-// With log_every = 3 nobody knows which of the turns 7, 8 and 9 it was.
+// With log_every = 3 it may have been any of the turns 7, 8 and 9.
 TEST_F(Guard, NamesTheLastCheckpointThatAFiniteLossSpeaksFor) {
   for (const char* name : {"turn-000005", "turn-000006", "turn-000008"})
     save(name);

@@ -46,7 +46,7 @@ class Export : public Program {
                path("run"));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
   }
-  /// Of the run, with `more` on the command line, into "out.safetensors".
+  /// Tensors of an export with `more` on the command line.
   NamedTensors exported(const std::string& more) {
     const Outcome outcome = sluice("export " + path("run") + " --out " +
                                    path("out.safetensors") + " " + more);
@@ -148,7 +148,7 @@ TEST_F(Export, LeavesTheOldFileWhenTheDiskIsFull) {
   EXPECT_FALSE(fs::exists(path("out.safetensors.partial")));
 }
 
-TEST_F(Export, OfARunThatIsOverwrittenGoesWithIt) {
+TEST_F(Export, ExportOfARunThatIsOverwrittenGoesWithIt) {
   EXPECT_EQ(sluice("export " + path("run")).status, 0);
   const Outcome again = sluice("run " + path("config.toml") +
                                " turns=1 --overwrite --dir " + path("run"));

@@ -90,7 +90,7 @@ TEST_F(Faults, ACorruptedFrameIsFoundByItsChecksum) {
   }
 }
 
-// It ends the connection; over the next one it comes as it was.
+// The corruption ends the connection; the next one brings the frame unharmed.
 TEST_F(Faults, WithReconnectACorruptedFrameIsSentAgain) {
   for (const char* transport : {"tcp", "tls"}) {
     const Outcome outcome = run(

@@ -48,7 +48,7 @@ double thread_seconds() {
          static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// It would take a second of the processor if it spun.
+// A loop that spun would take a second of processor time.
 TEST_F(IsolatedBlock, SleepsUntilItGivesASilentNeighbourUp) {
   const double before = thread_seconds();
   EXPECT_THROW(loop_->carry_out({.end_turn = 1}), LinkError);

@@ -64,7 +64,7 @@ TEST(FreeProbe, X10_WithoutLearningEveryGradientIsTrue) {
   }
 }
 
-TEST(FreeProbe, OfOneBatchInFlightIsTrueWhileItLearns) {
+TEST(FreeProbe, FreeProbeOfOneBatchInFlightIsTrueWhileItLearns) {
   const auto records = probed(lines_with(0.5, 1));
   EXPECT_EQ(records.size(), 12U * 3);
   for (const Record& record : records)
@@ -114,8 +114,8 @@ double cosine(const at::Tensor& left, const at::Tensor& right) {
   return (left.dot(right) / (left.norm() * right.norm())).item<double>();
 }
 
-/// Of block 1, by turn and batch: its gradients are exact at the weights of the
-/// batch's forward.
+/// Cosines of block 1, by turn and batch: its gradients are exact at the
+/// weights of the batch's forward.
 std::map<std::pair<std::int64_t, std::int64_t>, double> cosines(
     const std::string& lines) {
   Training training(small_experiment(lines));

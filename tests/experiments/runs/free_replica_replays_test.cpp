@@ -83,8 +83,8 @@ class Draw {
     return name + fmt::format(", every = {}", number(1, 3));
   }
 
-  /// Its corrections are of gradients that a server steps by at once, each of
-  /// one batch, and of boundaries that don't delay.
+  /// Optimizer with a correction, if one may be: of gradients that a server
+  /// steps by at once, each of one batch, with boundaries that don't delay.
   std::string optimizer(const std::string& policy, bool may_correct) {
     const std::string name = one_of({"sgd", "adam"});
     const std::string correction =
@@ -120,7 +120,8 @@ std::int64_t out_of_turn(const std::string& folder, const Drawn& drawn) {
 class FreeReplicaReplays : public Program,
                            public testing::WithParamInterface<const char*> {};
 
-TEST_P(FreeReplicaReplays, OfDrawnConfigsHaveTheBitsOfTheRuns) {
+TEST_P(FreeReplicaReplays,
+       FreeReplicaReplaysOfDrawnConfigsHaveTheBitsOfTheRuns) {
   const unsigned replays = from_environment("SLUICE_FREE_REPLAYS", 3);
   Draw draw(random_seed());
   std::int64_t by_the_clock = 0;

@@ -108,7 +108,7 @@ constexpr const char* kTwoByTwo =
     "blocks=2 replicas.count=2 replicas.policy=server schedule=free "
     "in_flight=3 ";
 
-/// Of 4 workers, of which 1 and 2 have the centres.
+/// Faults in one of 4 workers, of which 1 and 2 have the centres.
 class FreeReplicasAfter : public Faults,
                           public testing::WithParamInterface<const char*> {};
 
@@ -154,7 +154,7 @@ TEST_F(FreeReplicasInFlight, GoOnInTheirNumberOnly) {
   EXPECT_EQ(same.status, 0) << same.text;
 }
 
-/// Of a window that a checkpoint finds open: block 2 has applied 7 batches, and
+/// A checkpoint finds a window open: block 2 has applied 7 batches, and
 /// makes an update of two.
 TEST_F(FreeReplicasInFlight, CountHowLateEachGradientWas) {
   const std::string more = std::string(kTwoByTwo) + "engine=virtual ";

@@ -181,7 +181,7 @@ TEST(FreeServer, TellsCorrectionsHowLateGradientsReallyAre) {
   EXPECT_EQ(difference(alone(corrected), alone(plain)), "");
 }
 
-TEST(FreeServer, OfAsManyStepsAsGradientsDividesEachByItsStaleness) {
+TEST(FreeServer, FreeServerOfAsManyStepsAsGradientsDividesEachByItsStaleness) {
   const auto of = [](const std::string& policy, const std::string& correction) {
     return trained(net(1) + replicas(3, policy) + kFree +
                        "optimizer = {name = 'sgd', lr = 0.05" + correction +
@@ -226,7 +226,7 @@ TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
               HasSubstr("replicas.count = 1"));
 }
 
-TEST(SlowReplica, OfTheVirtualClockIsNamedByBlockAndReplica) {
+TEST(SlowReplica, SlowReplicaOfTheVirtualClockIsNamedByBlockAndReplica) {
   const auto seconds = [](const std::string& slow) {
     Training training(small_experiment(
         net(1) + kSgd + replicas(2) + kFree +

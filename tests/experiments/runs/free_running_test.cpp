@@ -49,7 +49,7 @@ NamedTensors trained(const std::string& lines, const Costs& costs = {}) {
   return training.weights();
 }
 
-TEST(FreeRun, OfCutsHasTheBitsOfLockstepWhateverTheCosts) {
+TEST(FreeRun, FreeRunOfCutsHasTheBitsOfLockstepWhateverTheCosts) {
   const std::string greedy =
       "boundary = {policy = 'local_loss', head = {name = 'predsim'}}\n";
   const NamedTensors lockstep = trained(greedy);
@@ -70,7 +70,7 @@ TEST(FreeRun, WhenNothingTakesTimeHasTheBitsOfLockstep) {
   }
 }
 
-TEST(FreeRun, OfADelayDependsOnTheCosts) {
+TEST(FreeRun, FreeRunOfADelayDependsOnTheCosts) {
   const std::string ddg = std::string("in_flight = 4\n") + kFree + kDdg;
   const NamedTensors fast = trained(ddg, costs_with({1, 1, 1}));
   EXPECT_GT(distance(trained(ddg, costs_with({9, 1, 1})), fast), 1e-4);
@@ -88,7 +88,7 @@ TEST(FreeRun, WithOneBatchInFlightIsBackprop) {
             1e-4);
 }
 
-TEST(FreeRun, OfATimetableWhenNothingTakesTimeHasTheBitsOfLockstep) {
+TEST(FreeRun, FreeRunOfATimetableWhenNothingTakesTimeHasTheBitsOfLockstep) {
   for (const char* window : {"", "accumulate = {batches = 3}\n"}) {
     const std::string lines = std::string(kDdg) + kPhases + window;
     const NamedTensors free = trained(kFree + lines);
@@ -97,7 +97,7 @@ TEST(FreeRun, OfATimetableWhenNothingTakesTimeHasTheBitsOfLockstep) {
   }
 }
 
-TEST(FreeRun, OfATimetableAppliesEveryBatchOnceInThePhaseOfItsForward) {
+TEST(FreeRun, FreeRunOfATimetableAppliesEveryBatchOnceInThePhaseOfItsForward) {
   Training training(small_experiment(std::string(kNet) + "in_flight = 4\n" +
                                      kFree + kDdg + kPhases));
   std::map<std::pair<int, std::int64_t>, std::int64_t> phases;
@@ -148,7 +148,7 @@ TEST(FreeRun, ASlowBlockAboveMakesGradientsStaler) {
   EXPECT_EQ(stalest(1, ddg, costs_with({1, 9})), 4);
 }
 
-TEST(FreeRun, OfADelayMayNotBeStalerThanAllowed) {
+TEST(FreeRun, FreeRunOfADelayMayNotBeStalerThanAllowed) {
   Training training(small_experiment(
       std::string(kNet) + "in_flight = 5\nmax_staleness = 3\n" + kFree + kDdg));
   EXPECT_THROW(training.train(costs_with({1, 9, 1})), UserError);

@@ -34,7 +34,7 @@ Record told(const std::string& kind, int block, std::int64_t batch) {
 
 class RecordOfSchedule : public Program {
  protected:
-  /// Of two blocks, the first of which is ahead.
+  /// Record of two blocks, the first of which is ahead.
   ScheduleRecord recorded() const {
     ScheduleRecord record(2, nullptr);
     record.write(actions(1, 0, "F0 F1 B0 U0 C2"));

@@ -26,7 +26,7 @@ class Updates final : public Sink {
   std::vector<records::Train> of_turns;
 };
 
-/// As it was told; below 0: it wasn't.
+/// Norm as recorded; below 0: none was.
 double told(const records::Train& train) {
   for (const auto& [name, value] : train.figures)
     if (name == "gradient_norm") return value;

@@ -53,7 +53,7 @@ TEST_F(Inherited, IgnoredSigchldHidesNoWorkerThatDiedAtItsStart) {
                                     worker)));
 }
 
-// It was missed after 60 s, and nobody said which.
+// Before, the worker was missed after 60 s, and no line named it.
 TEST_F(Inherited, AWorkerThatIsStoppedAtItsStartIsNamed) {
   ProcessGroup group(
       fmt::format("{} {}", SLUICE_PROGRAM, command("run", "timeout=3")),

@@ -75,8 +75,8 @@ OracleLikeness compared(const at::Tensor& applied, const at::Tensor& truth) {
       applied.sign().eq(truth.sign()).to(at::kDouble).mean().item<double>()};
 }
 
-/// Of the layers of block 1 under DDG, by (turn, layer): it applies the batch
-/// of the turn before at the weights of then.
+/// Likeness of block 1's layers under DDG, by (turn, layer): the block applies
+/// the batch of the turn before at the weights of then.
 std::map<std::pair<std::int64_t, int>, OracleLikeness> layers_of_ddg() {
   Training training(
       small_experiment(kDeepBlock + rate(0.5) + policy("delayed_gradient")));
@@ -125,7 +125,7 @@ std::map<std::pair<std::int64_t, int>, OracleLikeness> layers_of_ddg() {
   return found;
 }
 
-TEST(LayerProbes, OfADelayedGradientAreThoseOfPlainAutograd) {
+TEST(LayerProbes, LayerProbesOfADelayedGradientAreThoseOfPlainAutograd) {
   const auto expected = layers_of_ddg();
   std::map<std::int64_t, std::map<int, double>> cosines;  // by turn and layer
   for (const Record& record :
@@ -157,7 +157,7 @@ TEST(LayerProbes, OfADelayedGradientAreThoseOfPlainAutograd) {
   EXPECT_GT(apart, 1e-3) << "each layer would be as true as its block";
 }
 
-TEST(LayerProbes, OfABlockOfOneLayerAreThoseOfTheBlock) {
+TEST(LayerProbes, LayerProbesOfABlockOfOneLayerAreThoseOfTheBlock) {
   const auto kept = std::make_shared<Kept>();
   Training training(small_experiment(kNet + rate(0.1) + policy("local_loss") +
                                      "probe = {every = 4, layers = true}\n"),

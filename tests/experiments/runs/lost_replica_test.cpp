@@ -71,7 +71,7 @@ TEST_P(LostReplica, AtARandomStepIsLeftOutAndCounted) {
 
 using LostReplicas = Faults;
 
-TEST_F(LostReplicas, OfThoseThatWaitForAllEndTheRun) {
+TEST_F(LostReplicas, LossWhereReplicasWaitForAllEndsTheRun) {
   const std::string all =
       "blocks=1 schedule=free replicas.count=3 replicas.policy=all_reduce ";
   const Outcome outcome = run("disturbed", all +
@@ -83,8 +83,8 @@ TEST_F(LostReplicas, OfThoseThatWaitForAllEndTheRun) {
   EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
 }
 
-/// It has the centre.
-TEST_F(LostReplicas, OfWhichOneIsTheFirstEndTheRun) {
+/// Replica 1 has the centre.
+TEST_F(LostReplicas, LossOfTheFirstReplicaEndsTheRun) {
   const Outcome outcome =
       run("disturbed",
           std::string(kBackup.config) + "--inject 'kill block 1 @ turn 6'");

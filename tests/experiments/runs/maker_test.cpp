@@ -40,14 +40,14 @@ TEST(Makers, ThatDifferAreNamedByWhatTheyDifferIn) {
             "and 2 threads");
 }
 
-TEST(Makers, OfOlderRunsAreComparedByWhatTheySay) {
+TEST(Makers, MakersOfOlderRunsAreComparedByWhatTheySay) {
   const std::array makers = {
       made_by({{"libtorch", "2.13.0"}, {"processor", "A"}}),
       made_by({{"libtorch", "2.13.0"}, {"devices", {"B"}}})};
   EXPECT_EQ(mixed(makers), "");
 }
 
-TEST(Makers, OfARunAreThoseOfItsStretches) {
+TEST(Makers, MakersOfARunAreThoseOfItsStretches) {
   const Json run = {{"libtorch", "2.11.0"},
                     {"continued", {{{"libtorch", "2.13.0"}, {"turn", 5}}}}};
   const auto makers = makers_in(run);
@@ -56,7 +56,7 @@ TEST(Makers, OfARunAreThoseOfItsStretches) {
   EXPECT_THAT(mixed(makers), HasSubstr("2.11.0 and 2.13.0"));
 }
 
-TEST(Makers, OfARunOfRanksAreThoseOfAllRanks) {
+TEST(Makers, MakersOfARunOfRanksAreThoseOfAllRanks) {
   const Json run = {{"libtorch", "2.13.0"},
                     {"instruction_set", "AVX2"},
                     {"builds",
@@ -75,7 +75,7 @@ TEST(Makers, ThatAreDamagedAreLeftOut) {
   EXPECT_THAT(makers_of_run("/nowhere"), IsEmpty());
 }
 
-TEST(Makers, OfThisProcessSayWhatEqualBitsDependOn) {
+TEST(Makers, MakersOfThisProcessSayWhatEqualBitsDependOn) {
   const Maker here = maker_here(small_experiment("threads = 1\n"));
   for (const std::string_view key :
        {"build", "libtorch", "processor", "instruction_set", "threads",

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "{policy = 'blend', sources = [{policy = 'backprop', "
                     "weight = 0.5}, {policy = 'local_loss', weight = 0.5}]}"));
 
-TEST_P(EveryBoundary, OfATurnTrainAsTheirMeanDoes) {
+TEST_P(EveryBoundary, BoundariesOfATurnTrainAsTheirMeanDoes) {
   const std::string rest = kNet + rate(0.1) + "boundary = " + GetParam() + "\n";
   EXPECT_EQ(difference(trained(kCut + rest), trained(kAccumulated + rest)), "");
   EXPECT_GT(distance(trained(kCut + rest),

@@ -95,7 +95,7 @@ TEST_F(MovedFolder, WhosePlaceAnotherOneHasTakenEndsTheProcess) {
       testing::ExitedWithCode(1), "To continue from its last checkpoint");
 }
 
-TEST_F(MovedFolder, OfARunThatIsGoneGetsNoCheckpoint) {
+TEST_F(MovedFolder, MovedFolderOfARunThatIsGoneGetsNoCheckpoint) {
   try {
     save_block(path("gone/checkpoints"), 3, {1}, {}, {});
     FAIL() << "no error";

@@ -76,7 +76,7 @@ TEST_F(OtherReplicas, MayChangeAgainAndAgain) {
   EXPECT_EQ(difference_at("run", 7, "oracle", 14), "");
 }
 
-TEST_F(OtherReplicas, OfAnOlderCheckpointTakeUpWhereThatEnded) {
+TEST_F(OtherReplicas, ReplicasOfAnOlderCheckpointTakeUpWhereThatEnded) {
   run("run",
       "replicas.count=2 turns=2 checkpoint.keep=10 "
       "checkpoint.every_turns=2");
@@ -124,7 +124,7 @@ TEST_F(OtherReplicas, WithWeightsOfTheirOwnHaveTheRateOfTheirOwnBatch) {
     EXPECT_DOUBLE_EQ(record.number("lr", 0), 0.1);
 }
 
-TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
+TEST_F(OtherReplicas, ReplicasOfAnAverageBeginWithIt) {
   const std::string average = "'replicas={policy = \"average\", every = 2, ";
   run("run", average + "count = 2}' turns=4");
   const Outcome three = resume("run", "replicas.count=3 turns=8");
@@ -135,7 +135,7 @@ TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
 }
 
 // (w + w + w) / 3 has other bits than w.
-TEST_F(OtherReplicas, OfEqualWeightsSaveThoseBitsAtTurnZero) {
+TEST_F(OtherReplicas, ReplicasOfEqualWeightsSaveThoseBitsAtTurnZero) {
   const std::string first = "turns=1 checkpoint.initial=true ";
   run("one", first);
   for (const char* policy : {"average", "gossip", "elastic"}) {

@@ -1,5 +1,6 @@
-// At a run's end a block takes what its neighbours still send and nobody needs:
-// unopened, for of what lies on a GPU the memory may go with its sender.
+// At a run's end a block takes what its neighbours still send, which is not
+// needed: unopened, for of what lies on a GPU the memory may go with its
+// sender.
 #include <memory>
 #include <optional>
 #include <utility>

@@ -88,15 +88,15 @@ class EveryCut : public testing::TestWithParam<Cut> {
 };
 INSTANTIATE_TEST_SUITE_P(PipelineRuns, EveryCut, testing::ValuesIn(cuts()));
 
-TEST_P(EveryCut, OfAnMlpHasTheSameBitsInEveryOrder) {
+TEST_P(EveryCut, EveryCutOfAnMlpHasTheSameBitsInEveryOrder) {
   expect_same_bits(kMlp);
 }
 
-TEST_P(EveryCut, OfAConvNetHasTheSameBitsInEveryOrder) {
+TEST_P(EveryCut, EveryCutOfAConvNetHasTheSameBitsInEveryOrder) {
   expect_same_bits(kConv);
 }
 
-TEST(PipelineRuns, OfTwoSegmentsHaveTheSameBits) {
+TEST(PipelineRuns, PipelineRunsOfTwoSegmentsHaveTheSameBits) {
   const std::string net =
       fmt::format("blocks = ['0', '1', '2', '3-']\n{}", kMlp);
   const std::string cut =
@@ -235,7 +235,7 @@ TEST_F(PipelineProgram, WithoutAFlushGoesOnInOtherBlocksAndFromOtherWeights) {
   }
 }
 
-/// Of each block, index k-1.
+/// Bytes of the graphs of each block, index k-1.
 std::vector<std::int64_t> graph_bytes(const std::string& order, int batches) {
   std::vector<std::int64_t> bytes;
   for (const Rehearsal& each :

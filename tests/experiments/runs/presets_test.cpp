@@ -112,7 +112,7 @@ TEST(Presets, PipeDream2bwHasTheBitsOfOneBlock) {
             "");
 }
 
-TEST(Presets, OfExactPipelinesHaveTheBitsOfOneBlock) {
+TEST(Presets, PresetsOfExactPipelinesHaveTheBitsOfOneBlock) {
   const NamedTensors stale = trained(net("pipedream_2bw", "1"));
   for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
     const NamedTensors one = trained(net(name, "1"));
@@ -153,7 +153,7 @@ void expect_said(const ConfigNode& page, const ConfigNode* file,
     expect_said(value, file->find(key), path + "." + key);
 }
 
-/// Of the presets in a folder of experiments/configs, too.
+/// Presets in a folder of experiments/configs are among them.
 TEST(Presets, EachHasAConfigThatSaysTheSame) {
   const fs::path folder =
       fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs";
@@ -185,7 +185,7 @@ std::string net_of_replicas(std::string_view preset) {
 }
 
 /// By the preset's keys alone, and not as one replica would.
-TEST(Presets, OfReplicasTrain) {
+TEST(Presets, PresetsOfReplicasTrain) {
   const NamedTensors one = trained(net_of_replicas(""));
   for (const PresetRow& row : presets()) {
     if (!row.make.is_of_replicas()) continue;
@@ -197,7 +197,7 @@ TEST(Presets, OfReplicasTrain) {
   }
 }
 
-TEST(Presets, OfReplicasAreNotEachOther) {
+TEST(Presets, PresetsOfReplicasAreNotEachOther) {
   const NamedTensors synchronous = trained(net_of_replicas("synchronous_sgd"));
   EXPECT_EQ(difference(trained(net_of_replicas("zero_1")), synchronous), "");
   EXPECT_GT(distance(trained(net_of_replicas("local_sgd")), synchronous), 1e-5);

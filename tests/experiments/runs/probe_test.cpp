@@ -55,7 +55,7 @@ std::vector<Record> probed(const std::string& lines, int every = 1) {
   return kept->of("probe");
 }
 
-TEST(Likeness, OfAGradientAndItsDouble) {
+TEST(Likeness, LikenessOfAGradientAndItsDouble) {
   const Tensors truth = {at::tensor({1.0, -2.0}), at::tensor({3.0})};
   const Tensors twice = {at::tensor({2.0, -4.0}), at::tensor({6.0})};
   const Likeness found = likeness(twice, truth);
@@ -64,7 +64,7 @@ TEST(Likeness, OfAGradientAndItsDouble) {
   EXPECT_EQ(found.sign_agreement, 1);
 }
 
-TEST(Likeness, OfWhatIsMissingIsThatOfZero) {
+TEST(Likeness, LikenessOfWhatIsMissingIsThatOfZero) {
   const Likeness found = likeness({at::tensor({3.0}), at::Tensor()},
                                   {at::tensor({3.0}), at::tensor({4.0})});
   EXPECT_NEAR(found.cosine, 0.6, 1e-12);
@@ -185,7 +185,7 @@ TEST(Probes, LocalAndSyntheticGradientsAreNotTheTrueOnes) {
     }
 }
 
-TEST(Probes, OfTheFirstSyntheticGradientsFindNothing) {
+TEST(Probes, ProbesOfTheFirstSyntheticGradientsFindNothing) {
   const auto records =
       probed(kNet + rate(0.1) + policy("synthetic_gradient"), 100);
   ASSERT_EQ(records.size(), 3U);
@@ -225,7 +225,7 @@ std::map<std::string, double> staleness(const std::string& lines) {
   return counts;
 }
 
-TEST(Staleness, OfDelayedGradientsIsCounted) {
+TEST(Staleness, StalenessOfDelayedGradientsIsCounted) {
   // Block 1 has d = 2: no update between for batch 0, one for batch 1.
   const std::map<std::string, double> expected = {
       {"1 d_batch 2", 12}, {"1 d_upd 0", 1},    {"1 d_upd 1", 1},

@@ -134,7 +134,7 @@ TEST(Backup, ThatAreAlikeLeaveNoStepWithFewerGradients) {
 }
 
 // A1: who is dropped decides nothing where all have the same batch.
-TEST(Backup, OfTheSameBatchesMakeTheStepsOfOneWhoeverIsDropped) {
+TEST(Backup, ReplicasOfTheSameBatchesMakeTheStepsOfOneWhicheverIsDropped) {
   const auto lines = [](int samples, const char* more) {
     return fmt::format(
         "batch_size = 1\nturns = {}\ndata = {{train = {}, test = 16}}\n"
@@ -182,7 +182,7 @@ TEST(Quorum, WaitsForMoreWithinItsGrace) {
             kFree,
         slow);
   };
-  // It needs 12 s, the others 6.
+  // Replica 3 needs 12 s, the others 6.
   EXPECT_GT(run(5).blocks[2].merges_without_it, 0);
   const Recorded patient = run(7);
   EXPECT_EQ(patient.blocks[2].merges_without_it, 0);

@@ -36,7 +36,7 @@ TEST(MachinePeak, IsComparedWithSixOperationsOfAMultiplyAdd) {
 
 class Rates : public Program {
  protected:
-  /// Of a run with that model and data; its output goes to text_.
+  /// Summary of a run with that model and data; its output goes to text_.
   records::Summary summary_of(const std::string& config) {
     const Outcome outcome =
         sluice("run " + write("config.toml", config) + " --dir " + path("run"));
@@ -53,7 +53,7 @@ class Rates : public Program {
   std::string text_;
 };
 
-TEST_F(Rates, OfATextAreTokensToo) {
+TEST_F(Rates, RatesOfATextAreTokensToo) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + i * i % 7);
   const records::Summary summary = summary_of(fmt::format(
@@ -73,7 +73,7 @@ TEST_F(Rates, OfATextAreTokensToo) {
   EXPECT_THAT(text_, HasSubstr(" % of the machine's peak"));
 }
 
-TEST_F(Rates, OfImagesAreSamplesAlone) {
+TEST_F(Rates, RatesOfImagesAreSamplesAlone) {
   const records::Summary summary = summary_of(config_with("blocks = 1\n"));
   EXPECT_FALSE(summary.tokens_per_second.has_value());
   EXPECT_TRUE(summary.samples_per_second.has_value());

@@ -58,8 +58,9 @@ class Forecast : public Program, public testing::WithParamInterface<Case> {
   }
 };
 
-TEST_P(Forecast,
-       OfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForWhatChannelsHold) {
+TEST_P(
+    Forecast,
+    ForecastOfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForWhatChannelsHold) {
   if (!install_allocator())
     GTEST_SKIP() << "the caching allocator, which counts bytes, is off under "
                     "AddressSanitizer";
@@ -117,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // An epoch of it has two batches of 16 samples and one of 6: a gradient that
 // was made up for the first batch did not fit the third.
-TEST(Rehearsal, OfAnEpochWithAShortBatchIsOfWholeOnes) {
+TEST(Rehearsal, RehearsalOfAnEpochWithAShortBatchIsOfWholeOnes) {
   for (const char* pipeline :
        {"", "pipeline = {order = '1f1b', micro_batches = 4}\n"}) {
     const auto rehearsals = rehearse(small_experiment(
@@ -174,8 +175,9 @@ INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfARun,
 
 using ForecastOfACentre = ForecastOfARun;
 
-// Of a server of three replicas: its weights, its momentum, and those that each
-// replica has pulled; at rest a copy of these and the weights once more.
+// Memory of the server of three replicas: its weights, its momentum, and those
+// that each replica has pulled; at rest a copy of these and the weights once
+// more.
 TEST_P(ForecastOfACentre, IsWhatReplica1Measures) {
   const std::string centre =
       "'optimizer={name=\"sgd\",lr=0.01,momentum=0.5}' forecast=true";

@@ -41,7 +41,7 @@ class Repartition : public Program {
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     return path(dir);
   }
-  /// The same as a kill in turn 5 or after it leaves it.
+  /// Folder of a run as a kill in turn 5 or later leaves it.
   std::string interrupted(const std::string& dir, const std::string& more) {
     const std::string folder = run(dir, more);
     forget_after_turn_5(folder);

@@ -117,7 +117,7 @@ class FreeFolder : public Program {
     for (const std::string& line : lines) text += line + "\n";
     write("run/schedule.txt", text);
   }
-  /// Of the replay.
+  /// Error of the replay.
   std::string refusal() const {
     try {
       replay(path("run"));
@@ -284,7 +284,7 @@ TEST_F(FreeFolder, TamperedCheckpointDiffers) {
               StartsWith("turn 12, block 2: layers.1"));
 }
 
-TEST_F(FreeFolder, OfABufferCantBeReadBeforeItIsWritten) {
+TEST_F(FreeFolder, FreeFolderOfABufferCantBeReadBeforeItIsWritten) {
   run_free("threads", lines_of("Buffers"));
   std::vector<std::string> lines = record();
   const std::size_t at = lines[1].find('<');
@@ -293,7 +293,7 @@ TEST_F(FreeFolder, OfABufferCantBeReadBeforeItIsWritten) {
   EXPECT_THAT(refusal(), HasSubstr("reads when 99 messages"));
 }
 
-TEST_F(FreeFolder, OfALockstepRunIsRefused) {
+TEST_F(FreeFolder, FreeFolderOfALockstepRunIsRefused) {
   const std::string config = write("config.toml", config_with("blocks = 2\n"));
   weights_on("virtual", config);
   const Outcome outcome = sluice("replay " + path("virtual"));

@@ -101,7 +101,7 @@ TEST(ReplicaProbe, ComparesEachReplicaWithItsOwnWeights) {
   EXPECT_TRUE(after_exchange(lines).empty()) << "they exchange weights";
 }
 
-TEST(ReplicaProbe, OfCompressedGradientsSeesWhatTheyLost) {
+TEST(ReplicaProbe, ReplicaProbeOfCompressedGradientsSeesWhatTheyLost) {
   const std::string lines = kNet + rate(0.1) + policy("backprop");
   const std::string top_k = replicas(", compress = 'top_k', ratio = 0.05");
   for (const records::Probe& probe : before_exchange(lines + top_k))
@@ -114,7 +114,7 @@ TEST(ReplicaProbe, OfCompressedGradientsSeesWhatTheyLost) {
     EXPECT_LT(probe.cosine, 0.999);
 }
 
-TEST(ReplicaProbe, OfLocalLossesIsNotTrueOnEitherSideOfAnExchange) {
+TEST(ReplicaProbe, ReplicaProbeOfLocalLossesIsNotTrueOnEitherSideOfAnExchange) {
   const std::string lines =
       kNet + rate(0.1) + policy("local_loss") + replicas();
   for (const records::Probe& probe : before_exchange(lines))

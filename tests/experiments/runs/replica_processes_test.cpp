@@ -125,7 +125,7 @@ void PrintTo(const Killed& of, std::ostream* to) {
 class ReplicasAfterKills : public Faults,
                            public testing::WithParamInterface<Killed> {};
 
-TEST_P(ReplicasAfterKills, OfAnySeatHaveTheBitsOfAnUndisturbedRun) {
+TEST_P(ReplicasAfterKills, ReplicasOfAnySeatHaveTheBitsOfAnUndisturbedRun) {
   const auto& [config, workers, usually] = GetParam();
   const unsigned kills = from_environment("SLUICE_KILLS", usually);
   std::mt19937 random(random_seed());
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
                                          kGossip, kPush, kNeighbours, kServer,
                                          kSynthetic, kSyntheticAverage));
 
-TEST_F(ReplicaProcesses, OfAnotherNumberGoOnWithTheBitsOfOneThread) {
+TEST_F(ReplicaProcesses, ProcessesOfAnotherNumberGoOnWithTheBitsOfOneThread) {
   const std::string adam = std::string(kTwoByTwo) + "optimizer.name=adam ";
   for (const std::string engine : {"virtual", "processes"}) {
     ASSERT_EQ(run(engine, adam + "turns=8 engine=" + engine).status, 0);
@@ -203,7 +203,7 @@ std::int64_t bytes_of_state(const std::string& checkpoint, int replica) {
   return bytes_of(values_of(load_own_state(checkpoint, replica)));
 }
 
-TEST_F(ReplicaProcesses, OfShardsSaveHalfOfTheOptimizersStateEach) {
+TEST_F(ReplicaProcesses, ProcessesOfShardsSaveHalfOfTheOptimizersStateEach) {
   const std::string adamw = std::string(kTwoByTwo) + "optimizer.name=adamw ";
   ASSERT_EQ(run("whole", adamw + "turns=8").status, 0);
   ASSERT_EQ(run("shards", adamw + "replicas.shard=true turns=8").status, 0);
@@ -231,7 +231,7 @@ TEST_F(ReplicaProcesses, WhoseFilesAreGoneAreNamed) {
   }
 }
 
-TEST_F(ReplicaProcesses, OfAnotherPolicyCannotGoOnAndAreToldHowTo) {
+TEST_F(ReplicaProcesses, ProcessesOfAnotherPolicyCannotGoOnAndSayHowTo) {
   ASSERT_EQ(run("two", std::string(kShards) + "engine=virtual turns=8").status,
             0);
   const std::string resume = "run --resume " + path("two") + " turns=20 ";

@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "boundary.policy = 'target_projection'\n"));
 
 // A sum in the order of the replicas is a sum in the order of the batches.
-TEST_P(ExactMethods, OfReplicasHaveTheBitsOfAccumulatedTurns) {
+TEST_P(ExactMethods, ExactMethodsOfReplicasHaveTheBitsOfAccumulatedTurns) {
   for (const int count : {2, 3, 4}) {
     const auto together =
         trained(std::string(kNet) + GetParam() + replicas(count) + turns(6));
@@ -67,7 +67,7 @@ TEST_P(ExactMethods, OfReplicasHaveTheBitsOfAccumulatedTurns) {
   }
 }
 
-TEST_P(ExactMethods, OfReplicasGoElsewhereThanOneReplica) {
+TEST_P(ExactMethods, ExactMethodsOfReplicasGoElsewhereThanOneReplica) {
   const std::string lines = std::string(kNet) + GetParam() + turns(6);
   EXPECT_GT(distance(trained(lines + replicas(2))[0], trained(lines)[0]), 1e-5);
 }
@@ -96,7 +96,7 @@ TEST(Replicas, ThatClipByTheNormOfTheModelHaveTheBitsOfAccumulatedTurns) {
 }
 
 /// All batches are the same sample, so both replicas have the same share.
-TEST(Replicas, OfTheSameShareClipAsOneDoes) {
+TEST(Replicas, ReplicasOfTheSameShareClipAsOneDoes) {
   const std::string net =
       "blocks = ['0', '1-']\nbatch_size = 1\nmodel = {hidden = [24, 20]}\n"
       "data = {train = 1, test = 16}\nboundary.policy = 'backprop'\n" +
@@ -128,7 +128,7 @@ class Orders : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Replicas, Orders,
                          testing::Values("turns", "gpipe", "1f1b", "zb-h1"));
 
-TEST_P(Orders, OfPipelinesChangeNoBitOfReplicas) {
+TEST_P(Orders, OrdersOfPipelinesChangeNoBitOfReplicas) {
   const std::string net = std::string(kNet) + turns(5) + replicas(2) +
                           "pipeline.micro_batches = 4\npipeline.order = '";
   const auto plain = trained(net + "turns'\n");
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "policy = 'shared'",
                     "policy = 'elastic', one_by_one = true"));
 
-TEST_P(Policies, OfOneReplicaHaveTheBitsOfNone) {
+TEST_P(Policies, PoliciesOfOneReplicaHaveTheBitsOfNone) {
   const std::string net =
       std::string(kNet) + "boundary.policy = 'delayed_gradient'\n" + turns(8);
   EXPECT_EQ(
@@ -276,7 +276,7 @@ TEST(Replicas, OnTheCompleteGraphHaveTheBitsOfAnAverage) {
   EXPECT_GT(distance(early[0], early[1]), 1e-5);
 }
 
-TEST(Replicas, OfAPushToWhichAllSendAlikeHaveTheBitsOfGossip) {
+TEST(Replicas, ReplicasOfAPushToWhichAllSendAlikeHaveTheBitsOfGossip) {
   const std::string net = std::string(kNet) + sgd(0.05) + turns(6);
   const std::string hops = ", policy = 'gossip', graph = 'hops', mix = 'after'";
   const auto plain = trained(net + replicas(4, hops));
@@ -302,7 +302,7 @@ TEST(Replicas, ThatTheirNeighboursTeachStayEqualWhereAllAreNeighbours) {
   }
 }
 
-TEST(Replicas, OfACentreAreRefusedWhereExchangesAloneDriveThemApart) {
+TEST(Replicas, ReplicasOfACentreAreRefusedWhereExchangesAloneDriveThemApart) {
   const auto with_beta = [](const std::string& more) -> std::string {
     try {
       small_experiment(std::string(kNet) + turns(6) +
@@ -320,7 +320,7 @@ TEST(Replicas, OfACentreAreRefusedWhereExchangesAloneDriveThemApart) {
 }
 
 /// Plain SGD with the sum of the gradients, whatever the order.
-TEST(Replicas, OfTwoThatAreNeighboursSumTheirGradients) {
+TEST(Replicas, ReplicasOfTwoThatAreNeighboursSumTheirGradients) {
   const auto at = [](const char* rate, const char* policy) {
     return trained(std::string(kNet) + turns(6) +
                    "optimizer = {name = 'sgd', lr = " + rate + "}\n" +
@@ -337,7 +337,7 @@ std::string corrected_sgd(const std::string& correction) {
          "}}\n";
 }
 
-TEST(Replicas, OfAServerAreCorrectedByHowStaleTheirGradientsAre) {
+TEST(Replicas, ReplicasOfAServerAreCorrectedByHowStaleTheirGradientsAre) {
   const std::string net =
       std::string(kNet) + turns(6) + replicas(3, ", policy = 'server'");
   const auto plain = trained(net + corrected_sgd("name = 'none'"));
@@ -368,7 +368,7 @@ class Staleness final : public Sink {
   std::map<std::pair<double, double>, double> counts;
 };
 
-TEST(Replicas, OfAServerCountAsManyUpdatesAsThereAreOthers) {
+TEST(Replicas, ReplicasOfAServerCountAsManyUpdatesAsThereAreOthers) {
   const auto sink = std::make_shared<Staleness>();
   Training(small_experiment(std::string(kNet) + turns(6) +
                             replicas(3, ", policy = 'server'")),
@@ -379,7 +379,7 @@ TEST(Replicas, OfAServerCountAsManyUpdatesAsThereAreOthers) {
   EXPECT_EQ(sink->counts, expected);
 }
 
-TEST(Replicas, OfAServerThatAddsMovementsAreDownpourAndAgn) {
+TEST(Replicas, ReplicasOfAServerThatAddsMovementsAreDownpourAndAgn) {
   const std::string net =
       std::string(kNet) + turns(6) + "optimizer = {name = 'sgd', lr = 0.05}\n";
   const auto of = [&](const std::string& keys) {
@@ -499,7 +499,7 @@ TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
                  "counts the versions");
 }
 
-/// Where no time passes the replicas take turns, and nobody comes between the
+/// Where no time passes the replicas take turns, and none comes between the
 /// forward and the update of another one.
 TEST(Replicas, ThatShareTheirWeightsAndTakeTurnsHaveTheBitsOfOne) {
   const std::string net =

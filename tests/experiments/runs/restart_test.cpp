@@ -230,7 +230,7 @@ TEST_F(FreeRestart, GoesOnInThePhaseOfItsTimetable) {
   expect_replayed();
 }
 
-TEST_F(FreeRestart, OfARunThatEndedIsMadeByHand) {
+TEST_F(FreeRestart, FreeRestartOfARunThatEndedIsMadeByHand) {
   const Outcome killed = run(
       "disturbed", std::string(kFree) + "--inject 'kill block 2 @ turn 14'");
   EXPECT_EQ(killed.status, 1);
@@ -287,7 +287,7 @@ TEST_F(Restart, AfterKillsOfRandomBlocksAtRandomTurnsGivesTheSameBits) {
   }
 }
 
-/// Kills a worker of the run at a moment that nobody has chosen.
+/// Kills a worker of the run at an arbitrary moment.
 void kill_one(const std::string& dir, int block, milliseconds after) {
   for (int tries = 0; tries < 3000; ++tries) {
     if (const int pid = worker_of(dir, block)) {

@@ -1,5 +1,5 @@
 // What a run that goes on, or is looked at again, must have in common with what
-// it was: its data and its split; and what is told of who computed it.
+// it was: its data and its split; and what is recorded of who computed it.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -96,7 +96,7 @@ TEST_F(RunOnFiles, GoesOnWithAnotherFileOfTheSameContentAlone) {
   EXPECT_EQ(moved.status, 0) << moved.text;
 }
 
-TEST_F(RunOnFiles, OfAnOlderProgramGoesOnAndSaysWhatCantBeCompared) {
+TEST_F(RunOnFiles, RunOnFilesOfAnOlderProgramGoesOnAndSaysWhatCantBeCompared) {
   train();
   change_run_json([](Json& run) { run.erase("data"); });
   write_data("train.safetensors", 240, /*is_reversed=*/true);

@@ -118,7 +118,7 @@ void make_old(const std::string& dir) {
   std::ofstream(dir + "/config.toml") << config;
 }
 
-TEST_P(Resume, OfARunThatKnewNoMasksGoesOnWithItsOwn) {
+TEST_P(Resume, ResumeOfARunThatKnewNoMasksGoesOnWithItsOwn) {
   engine_ = GetParam();
   const std::string whole = run("whole", "masks=1");
   const std::string part = run("part", "turns=7 masks=1");
@@ -303,7 +303,7 @@ TEST_F(ResumeInFlight, InAnyPhaseOfATimetableGivesTheSameBits) {
   }
 }
 
-TEST_F(ResumeInFlight, OfADrainedRunBeginsWithAnEmptyPipe) {
+TEST_F(ResumeInFlight, ResumeInFlightOfADrainedRunBeginsWithAnEmptyPipe) {
   const std::string part = run_delaying("part", kDelaying[0]);
   const Outcome resumed = sluice("run --resume " + part + " turns=20");
   EXPECT_EQ(resumed.status, 0) << resumed.text;
@@ -322,7 +322,7 @@ TEST_F(ResumeInFlight, OfADrainedRunBeginsWithAnEmptyPipe) {
   EXPECT_EQ(applied.size(), 3U);
 }
 
-TEST_F(ResumeInFlight, OfADrainedRunMayHaveAnotherPolicy) {
+TEST_F(ResumeInFlight, ResumeInFlightOfADrainedRunMayHaveAnotherPolicy) {
   const std::string part = run_delaying("part", kDelaying[0]);
   const Outcome resumed = sluice("run --resume " + part +
                                  " turns=20 'boundary.1={policy=\"backprop\"}'"
@@ -368,7 +368,7 @@ TEST_F(Resume, WithoutTheOptimizersStateWouldGiveOtherBits) {
             "");
 }
 
-TEST_F(Resume, OfACompleteRunIsRefused) {
+TEST_F(Resume, ResumeOfACompleteRunIsRefused) {
   const std::string whole = run("whole", "");
   const Outcome outcome = sluice("run --resume " + whole);
   EXPECT_EQ(outcome.status, 2);
@@ -405,7 +405,7 @@ TEST_F(Resume, WithSourcesThatTheCheckpointLacksIsRefusedAndLosesNothing) {
   }
 }
 
-TEST_F(Resume, OfSomethingThatIsNoRunIsRefused) {
+TEST_F(Resume, ResumeOfAFolderWithoutARunIsRefused) {
   const Outcome outcome = sluice("run --resume " + path("none"));
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, HasSubstr("isn't there"));

@@ -223,7 +223,7 @@ TEST(ReturnedReplicas, AreThoseThatWereLostAndHaveNotBeenThereSince) {
   EXPECT_EQ(returned[0].turn, 24);
   EXPECT_EQ(returned[0].turns_left_out, 16);
   EXPECT_EQ(returned[0].weights, "agreed");
-  // It had saved that checkpoint before it was lost.
+  // Replica 4 had saved that checkpoint before it was lost.
   EXPECT_EQ(returned[1].replica, 4);
   EXPECT_EQ(returned[1].turns_left_out, 0);
   EXPECT_EQ(returned[1].weights, "own");

@@ -88,7 +88,7 @@ void expect_one_line(const std::string& text) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
-TEST_F(RunLock, OfTwoStartsInOneFolderOneIsRefusedTheOtherUndisturbed) {
+TEST_F(RunLock, OneOfTwoStartsInOneFolderIsRefusedTheOtherUndisturbed) {
   ASSERT_EQ(run("whole-1", "engine=virtual seed=1").status, 0);
   ASSERT_EQ(run("whole-2", "engine=virtual seed=2").status, 0);
   ASSERT_NE(difference(weights_at_end("whole-1"), weights_at_end("whole-2")),
@@ -126,7 +126,7 @@ TEST_F(RunLock, TwoStartsWithoutAFolderGetOneEach) {
   }
 }
 
-TEST_F(RunLock, OfTwoThatContinueARunOneIsRefused) {
+TEST_F(RunLock, OneOfTwoThatContinueARunIsRefused) {
   ASSERT_EQ(run("whole", kQuick).status, 0);
   make_part();
   for (int round = 0; round < rounds(); ++round) {
@@ -162,7 +162,7 @@ class LiveRun : public RunLock {
   }
   ~LiveRun() override {
     end();
-    // It writes there; where nobody reaps it, it stays.
+    // The process writes there; without a parent that reaps it, it stays.
     for (int i = 0; i < 500 && pid_ != 0 && ::kill(pid_, 0) == 0; ++i)
       std::this_thread::sleep_for(milliseconds(10));
   }
@@ -200,7 +200,7 @@ TEST_F(LiveRun, IsReadByAnybody) {
 TEST_F(LiveRun, ThatIsKilledIsContinuedAtOnce) {
   end();
   const auto saved = find_checkpoints(path("live/checkpoints")).rbegin()->first;
-  // It may save one more before it is gone.
+  // The process may save one more before it is gone.
   const Outcome resumed = sluice(
       fmt::format("run --resume {} turns={}", path("live"), saved + 200));
   EXPECT_EQ(resumed.status, 0) << resumed.text;
@@ -219,7 +219,7 @@ TEST_F(LiveRun, ThatIsKilledIsSeenToBeDead) {
   EXPECT_THAT(sluice("watch --once " + path("live")).text, HasSubstr("died"));
 }
 
-TEST_F(RunLock, OfAnotherHostIsRespectedWhileItIsHeard) {
+TEST_F(RunLock, LockOfAnotherHostIsRespectedWhileItsHeartbeatIsFresh) {
   ASSERT_EQ(run("whole", kQuick).status, 0);
   make_part();
   LockHolder other = this_holder();

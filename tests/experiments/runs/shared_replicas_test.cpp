@@ -122,7 +122,7 @@ TEST_F(SharedReplicas, LoseNothingInThreads) {
   EXPECT_GT(distance(weights_at("threads", 50), trained), 1e-5);
 }
 
-/// Of R replicas a turn is R updates of the same weights.
+/// A turn of R replicas is R updates of the same weights.
 TEST_F(SharedReplicas, LearnInThreadsAsFastAsTheyAdd) {
   run("run", "engine=threads evaluate_every=1 optimizer.lr=0.02", 60);
   const auto evaluations = records_of(path("run"), "evaluation");

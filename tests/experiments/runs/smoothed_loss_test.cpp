@@ -24,7 +24,7 @@ class Losses final : public Sink {
   double tested = 0;  ///< of the evaluation
 };
 
-/// Of a run that leaves its weights as they are.
+/// Losses of a run that leaves its weights as they are.
 std::shared_ptr<Losses> losses_with(const std::string& loss) {
   const auto losses = std::make_shared<Losses>();
   Training training(

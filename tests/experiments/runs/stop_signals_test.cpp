@@ -63,9 +63,9 @@ class StopSignal : public Faults {
   }
 };
 
-// It sends the signal to the launcher, and then to the group, the launcher once
-// more: 3 of 3 were killed.
-TEST_F(StopSignal, OfTimeoutSavesACheckpoint) {
+// `timeout` sends the signal to the launcher, and then to the group, the
+// launcher once more: 3 of 3 were killed.
+TEST_F(StopSignal, StopSignalOfTimeoutSavesACheckpoint) {
   ProcessGroup group("timeout 600 " + line("ended", kSlow), output());
   await_checkpoint("ended");
   group.signal_leader(SIGTERM);
@@ -74,7 +74,7 @@ TEST_F(StopSignal, OfTimeoutSavesACheckpoint) {
 }
 
 // In the first 0.6 s, 2 of 4 lost their workers.
-TEST_F(StopSignal, OfATerminalWhileWorkersStartSavesACheckpoint) {
+TEST_F(StopSignal, StopSignalOfATerminalWhileWorkersStartSavesACheckpoint) {
   ProcessGroup group(line("ended", kSlow), output());
   await_worker("ended", 3);
   group.signal(SIGINT);
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SignalOfAScheduler,
                            return std::string(::sigabbrev_np(info.param));
                          });
 
-TEST_F(StopSignal, OfSchedulersToOneWorkerMeansNothing) {
+TEST_F(StopSignal, StopSignalOfSchedulersToOneWorkerMeansNothing) {
   ProcessGroup group(line("ended", "--inject 'delay 1->2 20ms'"), output());
   const int worker = await_worker("ended", 2);
   ASSERT_GT(worker, 0);
@@ -117,7 +117,7 @@ TEST_F(StopSignal, OfSchedulersToOneWorkerMeansNothing) {
 }
 
 // A limit of seconds holds for each process: it was killed a second later.
-TEST_F(StopSignal, OfAWorkersLimitOfProcessorTimeSavesTheRun) {
+TEST_F(StopSignal, StopSignalOfAWorkersLimitOfProcessorTimeSavesTheRun) {
   ProcessGroup group(line("ended", kSlow), output());
   await_checkpoint("ended");
   const int worker = await_worker("ended", 2);
@@ -127,7 +127,7 @@ TEST_F(StopSignal, OfAWorkersLimitOfProcessorTimeSavesTheRun) {
   expect_stopped("ended");
 }
 
-TEST_F(StopSignal, OfAClosedTerminalMeansNothingUnderNohup) {
+TEST_F(StopSignal, StopSignalOfAClosedTerminalMeansNothingUnderNohup) {
   ProcessGroup group("nohup " + line("ended", "--inject 'delay 1->2 20ms'"),
                      output());
   await_checkpoint("ended");
@@ -181,8 +181,8 @@ TEST_F(StopSignal, ThatComesAgainLaterEndsTheRunAtOnce) {
 }
 
 /// Signals at random moments, and --resume, until the run is done.
-// A process that ended while it made a temporary folder left one that nobody
-// could tell was left.
+// A process that ended while it made a temporary folder left one that
+// looked like one in use.
 TEST(StopSignals, WaitWhileTheyAreHeld) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -57,7 +57,7 @@ TEST_F(SubWordRun, LearnsAndTellsBitsPerByteWithTheSameBitsOnEveryEngine) {
   ASSERT_GE(evaluations.size(), 1U);
   const records::Evaluation& last = evaluations.back();
   EXPECT_LT(last.loss, std::log(320.0)) << "no better than a guess";
-  // The same from the text's bytes and tokens.
+  // Bits per byte from the text's bytes and tokens.
   const std::string text = manual_text(300);
   const std::size_t cut = text.find('\n', text.size() * 4 / 5 - 1) + 1;
   const SubWords words(slurp(path("run/tokenizer.model")), "run");
@@ -106,7 +106,7 @@ TEST_F(SubWordRun, IsContinuedWithItsOwnTokenizerOnly) {
   succeed(resume);
 }
 
-TEST_F(SubWordRun, OfADamagedTokenizerIsRefusedInOneLine) {
+TEST_F(SubWordRun, SubWordRunOfADamagedTokenizerIsRefusedInOneLine) {
   const std::string model = write("my.model", "none");
   EXPECT_THAT(
       fail("run " +

@@ -78,7 +78,8 @@ class Suspension : public Faults {
   }
 };
 
-TEST_F(Suspension, OfAllProcessesForLongerThanTheTimeoutChangesNothing) {
+TEST_F(Suspension,
+       SuspensionOfAllProcessesForLongerThanTheTimeoutChangesNothing) {
   const unsigned rounds = from_environment("SLUICE_SUSPENSIONS", kAtOnce);
   std::mt19937 random(random_seed());
   run_undisturbed("log_every=1");
@@ -91,8 +92,8 @@ TEST_F(Suspension, OfAllProcessesForLongerThanTheTimeoutChangesNothing) {
           .count());
 }
 
-// Nobody supervises ranks: each has the deadlines of its links.
-TEST_F(Suspension, OfRanksForLongerThanTheTimeoutChangesNothing) {
+// Ranks have no supervisor: each has the deadlines of its links.
+TEST_F(Suspension, SuspensionOfRanksForLongerThanTheTimeoutChangesNothing) {
   run_undisturbed();
   const std::string script = write(
       "ranks.sh",
@@ -107,7 +108,7 @@ TEST_F(Suspension, OfRanksForLongerThanTheTimeoutChangesNothing) {
   EXPECT_EQ(difference(weights_at_end("whole"), weights_at_end(dir(0))), "");
 }
 
-TEST_F(Suspension, OfOneThreadPerBlockChangesNothing) {
+TEST_F(Suspension, SuspensionOfOneThreadPerBlockChangesNothing) {
   const std::string more =
       "turns=1000 evaluate_every=0 log_every=1 checkpoint.every_turns=500";
   run_undisturbed(more);

@@ -44,7 +44,7 @@ TEST(DrawToken, HasTheSharesOfTheSoftmax) {
   }
 }
 
-TEST(DrawToken, OfTheTwoMostProbableLeavesOthersOut) {
+TEST(DrawToken, DrawAmongTheTwoMostProbableLeavesOthersOut) {
   const std::vector<double> found = shares(1, 2);
   EXPECT_EQ(found[0], 0);
   EXPECT_EQ(found[2], 0);

@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Timeline,
 
 class Clocks : public Program {};
 
-TEST_F(Clocks, OfProcessesOnOneHostAreTheSame) {
+TEST_F(Clocks, ClocksOfProcessesOnOneHostAreTheSame) {
   const std::string config = write("config.toml", config_with("blocks = 3\n"));
   EXPECT_EQ(
       sluice("run " + config + " engine=processes --dir " + path("run")).status,
@@ -158,7 +158,7 @@ TEST_F(TimelineOfFailure, IsThatUntilAWorkerWasLost) {
 
 class NoTimeline : public Program {};
 
-TEST_F(NoTimeline, OfNoTurnsIsWritten) {
+TEST_F(NoTimeline, TimelineOfNoTurnsIsNotWritten) {
   const std::string config =
       write("config.toml", config_with("trace = {turns = 0}\n"));
   EXPECT_EQ(

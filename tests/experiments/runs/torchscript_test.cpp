@@ -71,7 +71,7 @@ Script script(const std::string& name,
   return module;
 }
 
-/// Of BatchNorm.
+/// Whether the tensor is a statistic of BatchNorm.
 bool is_statistic(const std::string& name) {
   return name.find("running_") != name.npos ||
          name.find("num_batches") != name.npos;

@@ -1,5 +1,5 @@
-// The key `logger`, with trackers that nobody has installed: a script in the
-// place of Python, which is told what `python -m sluice.track` is told.
+// The key `logger`, with trackers that aren't installed: a script in the place
+// of Python gets the arguments of `python -m sluice.track`.
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -117,7 +117,7 @@ TEST_F(Trackers, EndWithAProgramThatIsKilled) {
   EXPECT_FALSE(fs::exists(path("wandb.end"))) << "it was killed";
 }
 
-TEST_F(Trackers, OfOtherNamesAreRefused) {
+TEST_F(Trackers, TrackersOfOtherNamesAreRefused) {
   const Outcome outcome = run(listening_python(), "logger=wandv");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("logger"), HasSubstr("wandb")));

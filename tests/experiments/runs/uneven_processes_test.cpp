@@ -51,7 +51,8 @@ TEST_F(UnevenProcesses, OverSharedMemoryHaveTheBitsOfOneThread) {
 }
 
 // With batches in flight, which are sent again.
-TEST_F(UnevenProcesses, OfAnySeatThatIsKilledHaveTheBitsOfAnUndisturbedRun) {
+TEST_F(UnevenProcesses,
+       ProcessesOfAnySeatThatIsKilledHaveTheBitsOfAnUndisturbedRun) {
   const std::string more = with("[2, 1]", 2, "delayed_gradient");
   run_undisturbed(more);
   for (const int seat : {1, 2, 3}) {
@@ -98,7 +99,7 @@ TEST_F(UnevenProcesses, GoOnWithOtherNumbers) {
   EXPECT_THAT(one.text, HasSubstr("after 12 batches"));
 }
 
-TEST_F(UnevenProcesses, OfShardsGoOnWithTheirOwnNumbersOnly) {
+TEST_F(UnevenProcesses, ProcessesOfShardsGoOnWithTheirOwnNumbersOnly) {
   const std::string more =
       with("[2, 1]") + "replicas.shard=true engine=virtual --overwrite ";
   ASSERT_EQ(run("run", more + "turns=4").status, 0);

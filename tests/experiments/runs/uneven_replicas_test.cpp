@@ -47,7 +47,7 @@ std::string accumulated(int turns_of_update, int updates) {
          ", rule = 'mean'}\n";
 }
 
-/// Those of the first that the second has, too.
+/// Tensors of `all` that `others` has too.
 NamedTensors among(NamedTensors all, const NamedTensors& others) {
   std::map<std::string, at::Tensor> names(others.begin(), others.end());
   std::erase_if(
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // One replica adds up its batches in the order in which several would add up
 // theirs.
-TEST_P(UnevenMethods, OfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
+TEST_P(UnevenMethods, ReplicasOfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
   const std::string net = std::string(kTwo) + GetParam();
   const auto one = trained(net + accumulated(2, 6))[0];
   const auto even = trained(net + turns(6) + replicas("2"))[0];
@@ -83,7 +83,7 @@ TEST_P(UnevenMethods, OfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
   }
 }
 
-TEST_P(UnevenMethods, OfTwoAndOneGoElsewhereThanOneReplica) {
+TEST_P(UnevenMethods, ReplicasOfTwoAndOneGoElsewhereThanOneReplica) {
   const std::string net = std::string(kTwo) + GetParam() + turns(6);
   EXPECT_GT(distance(trained(net + replicas("[2, 1]"))[0], trained(net)[0]),
             1e-5);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "boundary.policy = 'fully_decoupled'\n"));
 
 // Delays count turns.
-TEST_P(UnevenDelays, OfOneAndManyHaveTheBitsOfOneNumber) {
+TEST_P(UnevenDelays, ReplicasOfOneAndManyHaveTheBitsOfOneNumber) {
   const std::string net = std::string(kThree) + GetParam() + turns(8);
   const auto even = trained(net + replicas("2"))[0];
   for (const char* count : {"[2, 1, 2]", "[1, 2, 1]", "[1, 1, 2]"})
@@ -111,7 +111,7 @@ TEST_P(UnevenDelays, OfOneAndManyHaveTheBitsOfOneNumber) {
             1e-5);
 }
 
-// Of the blocks that have several replicas.
+// Blocks that have several replicas keep shards.
 TEST(UnevenReplicas, MayKeepShardsOfTheOptimizer) {
   for (const char* more : {"", "optimizer.clip.norm = 0.1\n"}) {
     const std::string net =
@@ -125,7 +125,7 @@ TEST(UnevenReplicas, MayKeepShardsOfTheOptimizer) {
   }
 }
 
-TEST(UnevenReplicas, OfThreeBlocksHaveTheBitsOfAccumulatedTurns) {
+TEST(UnevenReplicas, ReplicasOfThreeBlocksHaveTheBitsOfAccumulatedTurns) {
   const std::string net = kThree;
   const auto one = trained(net + accumulated(3, 5))[0];
   for (const char* count : {"[3, 1, 3]", "[1, 3, 1]", "[3, 3, 1]"})
@@ -143,14 +143,14 @@ TEST(UnevenReplicas, MayUpdateAfterSeveralTurns) {
 }
 
 // (1 + 3) + (2 + 4) is not ((1 + 2) + 3) + 4 in the last bits.
-TEST(UnevenReplicas, OfSeveralWithSeveralBatchesSumThemInAnotherOrder) {
+TEST(UnevenReplicas, ReplicasOfSeveralWithSeveralBatchesSumThemInAnotherOrder) {
   const std::string net =
       std::string(kTwo) + "optimizer = {name = 'sgd', lr = 0.05}\n";
   const auto one = trained(net + accumulated(4, 6))[0];
   for (const char* count : {"[4, 2]", "[2, 4]"}) {
     const auto all = trained(net + turns(6) + replicas(count));
     EXPECT_LT(distance(all[0], one), 1e-6) << count;
-    // Those of a block have the same bits all the same.
+    // Replicas of a block have equal bits even so.
     for (const NamedTensors& replica : all)
       EXPECT_EQ(difference(replica, among(all[0], replica)), "") << count;
   }
@@ -158,7 +158,7 @@ TEST(UnevenReplicas, OfSeveralWithSeveralBatchesSumThemInAnotherOrder) {
             1e-5);
 }
 
-TEST(UnevenReplicas, OfOneNumberAreThatNumber) {
+TEST(UnevenReplicas, ReplicasOfOneNumberAreThatNumber) {
   const std::string net = std::string(kTwo) + turns(6);
   for (const char* number : {"1", "2", "3"}) {
     const std::string list = std::string("[") + number + ", " + number + "]";

@@ -53,7 +53,7 @@ TEST_P(VariablesResume, GivesTheBitsOfTheUninterruptedRun) {
   EXPECT_EQ(difference(weights_of(whole, 12), weights_of(part, 12)), "");
 }
 
-/// Of whose samples it knows nothing. A turn has 24 samples.
+/// The run knows nothing of the other's samples. A turn has 24 samples.
 TEST_P(VariablesResume, BeginsAnewInARunThatTakesTheWeightsOfAnother) {
   const std::string first = run("first", "turns=7");
   const std::string next =

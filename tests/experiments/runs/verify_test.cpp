@@ -87,15 +87,15 @@ class VerifyCut : public testing::TestWithParam<int> {
   }
 };
 
-TEST_P(VerifyCut, OfBackpropHasTheSameBits) {
+TEST_P(VerifyCut, CutOfBackpropHasTheSameBits) {
   EXPECT_EQ(with("backprop"), kSame);
 }
 
-TEST_P(VerifyCut, OfDelayedGradientsHasTheSameBits) {
+TEST_P(VerifyCut, CutOfDelayedGradientsHasTheSameBits) {
   EXPECT_EQ(with("delayed_gradient"), kSame);
 }
 
-TEST_P(VerifyCut, OfLocalLossesHasTheSameBits) {
+TEST_P(VerifyCut, CutOfLocalLossesHasTheSameBits) {
   EXPECT_EQ(with("local_loss"), kSame);
 }
 
@@ -119,7 +119,7 @@ TEST_P(VerifyOrder, HasTheSameBitsInThreeBlocks) {
 INSTANTIATE_TEST_SUITE_P(Pipelines, VerifyOrder,
                          testing::Values("gpipe", "1f1b", "zb-h1"));
 
-TEST(VerifyPipeline, OfExecutorsWithSeveralBlocksHasTheSameBits) {
+TEST(VerifyPipeline, VerifyPipelineOfExecutorsWithSeveralBlocksHasTheSameBits) {
   EXPECT_EQ(differences(verified(
                 blocks(4) + kMlp +
                 "boundary = {policy = 'backprop'}\npipeline = {micro_batches = "

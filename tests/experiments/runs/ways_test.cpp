@@ -38,7 +38,7 @@ RendezvousOptions chosen(const std::string& lines, bool one_host) {
   return options;
 }
 
-TEST(Ways, OfANamedTransportAreThatForAll) {
+TEST(Ways, TransportsOfANamedTransportAreThatForAll) {
   for (const bool one_host : {true, false}) {
     const RendezvousOptions options = chosen("transport = 'tcp'", one_host);
     EXPECT_EQ(options.transport, "tcp");
@@ -47,14 +47,14 @@ TEST(Ways, OfANamedTransportAreThatForAll) {
   EXPECT_FALSE(ways_of(experiment_with("transport = 'tcp'"), {}));
 }
 
-TEST(Ways, OfAutoAreSharedMemoryOnOneHost) {
+TEST(Ways, TransportsOfAutoAreSharedMemoryOnOneHost) {
   const RendezvousOptions options = chosen("transport = 'auto'", true);
   EXPECT_EQ(options.transport, "shared_memory");
   EXPECT_EQ(options.near, "");
   EXPECT_EQ(options.reconnect.count(), 0);
 }
 
-TEST(Ways, OfAutoAreEncryptedBetweenHosts) {
+TEST(Ways, TransportsOfAutoAreEncryptedBetweenHosts) {
   const RendezvousOptions options = chosen("transport = 'auto'", false);
   EXPECT_EQ(options.transport, "tls");
   EXPECT_EQ(options.near, "shared_memory");
@@ -100,7 +100,7 @@ TEST(Ways, AreThoseOfReplicasToo) {
           Pair("block 1 of replica 2 - block 2 of replica 2", kOneHost)));
 }
 
-TEST(Ways, OfOneBlockAreNone) {
+TEST(Ways, TransportsOfOneBlockAreNone) {
   EXPECT_FALSE(ways_of(experiment_with("transport = 'auto'\nblocks = 1"), {}));
 }
 

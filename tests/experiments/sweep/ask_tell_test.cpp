@@ -169,7 +169,7 @@ class Driver {
     if (input_ >= 0) ::close(input_);
     input_ = -1;
   }
-  /// It is gone, without a word.
+  /// Ends the driver without a word.
   void vanish() {
     std::fclose(output_);
     output_ = nullptr;

@@ -58,7 +58,7 @@ TEST_F(DoneRows, GiveTheirFiguresToTheTable) {
   EXPECT_FALSE(fs::exists(path("by/cells/001-0.1")));
 }
 
-TEST_F(DoneRows, OfAnotherConfigDontCount) {
+TEST_F(DoneRows, DoneRowsOfAnotherConfigDontCount) {
   const Outcome other = sweep("optimizer.lr=0.1,0.01 batch_size=7 --done " +
                               rows_of_first_part());
   EXPECT_EQ(other.status, kDone) << other.text;

@@ -287,7 +287,7 @@ TEST_F(SluiceSweeps, AKilledLauncherLeavesNoOrphan) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(left.text, "0\n");
-  // Nobody holds its folder.
+  // No process holds the folder any more.
   EXPECT_EQ(sweep("optimizer.lr=0.1,0.01 turns=12 --again").status, kDone);
 }
 

@@ -24,7 +24,7 @@ class SluiceSweeps : public Program {
  protected:
   SluiceSweeps();
 
-  /// Of the program.
+  /// Command line of the program.
   std::string command(const std::string& arguments,
                       const std::string& dir) const;
   Outcome sweep(const std::string& arguments,
@@ -34,7 +34,7 @@ class SluiceSweeps : public Program {
   std::string interrupted(const std::string& arguments, const std::string& dir,
                           const std::string& there, const std::string& text,
                           int signal) const;
-  /// Of the last checkpoints of all runs, and what they were evaluated to.
+  /// Bytes of all checkpoints and the evaluations of all runs, by file.
   std::map<std::string, std::string> numbers_of(const std::string& dir) const;
 };
 

@@ -43,7 +43,7 @@ class MpiRun : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(MpiRun, OfReplicasHasTheWeightsOfOneThread) {
+TEST_F(MpiRun, MpiRunOfReplicasHasTheWeightsOfOneThread) {
   if (std::string(SLUICE_TEST_MPIRUN).empty())
     GTEST_SKIP() << "this build has no MPI";
   for (const int replicas : {2, 3}) {

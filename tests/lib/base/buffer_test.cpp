@@ -21,7 +21,7 @@ TEST(Buffer, StartsOnAnAlignedAddress) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data) % kAlignment, 0u);
 }
 
-TEST(Buffer, OfNoBytesIsAllowed) {
+TEST(Buffer, BufferOfNoBytesIsAllowed) {
   EXPECT_NE(allocate_buffer(0).data, nullptr);
 }
 
@@ -47,15 +47,15 @@ TEST(DTypes, OutsideTheListAreRefused) {
   EXPECT_THROW(size_of(DType{11}), InternalError);
 }
 
-TEST(StoredBytes, OfAScalarAreOneElement) {
+TEST(StoredBytes, BytesOfAScalarAreOneElement) {
   EXPECT_EQ(floats({}, {}), 1u);
 }
 
-TEST(StoredBytes, OfContiguousTensorsAreTheProduct) {
+TEST(StoredBytes, BytesOfContiguousTensorsAreTheProduct) {
   EXPECT_EQ(floats({2, 3, 4}, {12, 4, 1}), 24u);
 }
 
-TEST(StoredBytes, OfPermutedTensorsAreTheProduct) {
+TEST(StoredBytes, BytesOfPermutedTensorsAreTheProduct) {
   EXPECT_EQ(floats({2, 3, 4, 5}, {60, 1, 15, 3}), 120u);
 }
 
@@ -68,7 +68,7 @@ TEST(StoredBytes, IgnoreTheStrideOfSizeOne) {
   EXPECT_EQ(floats({1, 3}, {99, 1}), 3u);
 }
 
-TEST(StoredBytes, OfEmptyTensorsAreZero) {
+TEST(StoredBytes, BytesOfEmptyTensorsAreZero) {
   EXPECT_EQ(floats({3, 0}, {1, 1}), 0u);
 }
 

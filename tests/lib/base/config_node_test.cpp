@@ -31,7 +31,7 @@ TEST(Origin, WithoutALineIsTheFileAlone) {
   EXPECT_EQ((Origin{"command line", 0}.text()), "command line");
 }
 
-TEST(Origin, OfNothingIsTheDefault) {
+TEST(Origin, OriginOfNothingIsTheDefault) {
   EXPECT_EQ(Origin{}.text(), "default");
 }
 

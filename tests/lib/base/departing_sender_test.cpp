@@ -65,7 +65,7 @@ TEST(DepartingSender, DoesNotWaitForBytesThatAreToCome) {
   EXPECT_EQ(next_of(*channel.receiver), 1);
 }
 
-/// Bytes of which can be asked whether they are there.
+/// Message whose bytes have an is_ready().
 Message asked_for(std::int64_t batch, std::function<bool()> is_ready,
                   std::function<void()> wait) {
   TensorView tensor{.sizes = {0}, .strides = {1}};
@@ -170,7 +170,7 @@ TEST(DepartingSender, ClosesWithoutAThread) {
   EXPECT_EQ(next_of(*channel.receiver), -1);
 }
 
-/// As when a worker fails: nobody takes what waits.
+/// As when a worker fails: no receiver takes what waits.
 TEST(DepartingSender, DestroyedWithoutACloseWaitsForNoRoom) {
   LateBytes bytes;
   Channel channel(1);

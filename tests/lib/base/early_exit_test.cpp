@@ -11,7 +11,7 @@ namespace sluice::early_exit_test {
 
 constexpr const char* kLine = "prog: this process was ended by a call of exit";
 
-TEST(EarlyExit, OfStatusZeroBecomesAFailureWhoeverCallsIt) {
+TEST(EarlyExit, EarlyExitOfStatusZeroIsAFailureFromAnyCaller) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto watched = [](auto leave) {
     watch_for_early_exit("prog");

@@ -101,7 +101,7 @@ TEST_F(FolderLocks, AreWaitedForALittle) {
   holder.join();
 }
 
-TEST_F(FolderLocks, OfAnotherHostHoldWhileItIsHeard) {
+TEST_F(FolderLocks, LocksOfAnotherHostHoldWhileItsHeartbeatIsFresh) {
   leave(elsewhere(5));
   EXPECT_THAT(refusal(kAtOnce),
               AllOf(HasSubstr("another.example"),
@@ -109,7 +109,7 @@ TEST_F(FolderLocks, OfAnotherHostHoldWhileItIsHeard) {
   EXPECT_TRUE(look_at_lock(folder_).is_held);
 }
 
-TEST_F(FolderLocks, OfAnotherHostAreTakenOverWithAWarningWhenItIsNot) {
+TEST_F(FolderLocks, LocksOfAnotherHostAreTakenOverWithAWarningWhenItIsNot) {
   leave(elsewhere(3600));
   EXPECT_FALSE(look_at_lock(folder_).is_held);
   testing::internal::CaptureStderr();
@@ -120,7 +120,7 @@ TEST_F(FolderLocks, OfAnotherHostAreTakenOverWithAWarningWhenItIsNot) {
   EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1);
 }
 
-TEST_F(FolderLocks, OfThisHostBeforeItWasStartedAnewAreTakenOver) {
+TEST_F(FolderLocks, LocksOfThisHostBeforeItWasStartedAnewAreTakenOver) {
   LockHolder holder = elsewhere(5);
   holder.host = this_holder().host;
   leave(holder);
@@ -191,7 +191,7 @@ bool is_alone(const std::string& folder, int times) {
   return true;
 }
 
-TEST_F(FolderLocks, OfManyProcessesHoldOneAtATime) {
+TEST_F(FolderLocks, LocksOfManyProcessesHoldOneAtATime) {
   constexpr int kProcesses = 6;
   std::vector<pid_t> children;
   for (int i = 0; i < kProcesses; ++i) {
@@ -224,7 +224,7 @@ TEST_F(FolderLocks, ThatWereTakenOverEndTheirProcess) {
   EXPECT_EXIT(
       {
         const FolderLock lock(folder_, {.beat = milliseconds(20)});
-        // Its heart may write just after that.
+        // The other process may write a heartbeat just after that.
         for (int i = 0; i < 1200; ++i) {
           leave(other);
           std::this_thread::sleep_for(milliseconds(50));
@@ -233,7 +233,7 @@ TEST_F(FolderLocks, ThatWereTakenOverEndTheirProcess) {
       testing::ExitedWithCode(1), "was taken over by process");
 }
 
-TEST_F(FolderLocks, OfWhatIsNoFolderAreRefused) {
+TEST_F(FolderLocks, LocksOfWhatIsNoFolderAreRefused) {
   EXPECT_THROW(FolderLock lock(folder_ + "/none"), UserError);
   EXPECT_FALSE(look_at_lock(folder_ + "/none").is_held);
 }

@@ -57,7 +57,7 @@ TEST(Blocks, NeverStartOnAPage) {
   for (void* const data : blocks) release(data);
 }
 
-TEST(Blocks, OfNoBytesAreNull) {
+TEST(Blocks, BlocksOfNoBytesAreNull) {
   EXPECT_EQ(allocate_block(0), nullptr);
   EXPECT_TRUE(free_block(nullptr));
 }
@@ -71,7 +71,7 @@ TEST(Blocks, ComeBackAfterTheyWereFreed) {
   }
 }
 
-TEST(Blocks, OfASimilarSizeComeBackToo) {
+TEST(Blocks, BlocksOfASimilarSizeComeBackToo) {
   constexpr std::size_t kBytes = 9 * kMiB;
   ASSERT_EQ(size_class_of(kBytes), size_class_of(kBytes - 1000));
   void* const data = allocate_block(kBytes);
@@ -97,7 +97,7 @@ TEST(Blocks, FreedByAnotherThreadReturnHome) {
   }
 }
 
-TEST(Blocks, OfAThreadThatEndedGoToTheNext) {
+TEST(Blocks, BlocksOfAThreadThatEndedGoToTheNext) {
   void* first = nullptr;
   void* second = nullptr;
   in_another_thread([&] { release(first = allocate_block(kBig + 2 * kMiB)); });
@@ -143,7 +143,7 @@ TEST(Blocks, MayBeUsedWhileAThreadEnds) {
   });
 }
 
-TEST(Blocks, OfOthersAreNotFreed) {
+TEST(Blocks, BlocksOfOtherAllocatorsAreNotFreed) {
   void* const foreign = std::aligned_alloc(kAlignment, 4096);
   EXPECT_FALSE(free_block(foreign));
   std::free(foreign);

@@ -24,7 +24,7 @@ TEST(SizeClass, SizesGrowAndStayAligned) {
   }
 }
 
-TEST(SizeClass, OfASizeOfAClassIsThatClass) {
+TEST(SizeClass, SizeOfAClassIsInThatClass) {
   for (SizeClass i = 0; i < kSizeClasses; ++i) {
     ASSERT_EQ(size_class_of(size_of_class(i)), i);
   }

@@ -32,7 +32,7 @@ class Cgroups : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Cgroups, OfVersion2BoundThoseBelowThem) {
+TEST_F(Cgroups, GroupsOfVersion2BoundThoseBelowThem) {
   write("cpu.max", "max 100000\n");
   write("slurm/job_7/cpu.max", "400000 100000\n");
   write("slurm/job_7/step_0/cpu.max", "max 100000\n");
@@ -42,12 +42,12 @@ TEST_F(Cgroups, OfVersion2BoundThoseBelowThem) {
   EXPECT_EQ(quota("0::/other\n"), std::nullopt);
 }
 
-TEST_F(Cgroups, OfAContainersOwnNamespaceAreAtTheTop) {
+TEST_F(Cgroups, GroupsOfAContainersOwnNamespaceAreAtTheTop) {
   write("cpu.max", "200000 100000\n");
   EXPECT_EQ(quota("0::/\n"), 2);
 }
 
-TEST_F(Cgroups, OfVersion1HaveAQuotaAndAPeriod) {
+TEST_F(Cgroups, GroupsOfVersion1HaveAQuotaAndAPeriod) {
   write("cpu,cpuacct/docker/a/cpu.cfs_quota_us", "300000\n");
   write("cpu,cpuacct/docker/a/cpu.cfs_period_us", "100000\n");
   write("cpu,cpuacct/docker/cpu.cfs_quota_us", "-1\n");

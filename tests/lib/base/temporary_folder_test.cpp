@@ -62,7 +62,7 @@ TEST_F(TemporaryFolders, AreRemovedWithTheirObject) {
   EXPECT_TRUE(fs::is_empty(parent_));
 }
 
-TEST_F(TemporaryFolders, OfKilledProcessesAreRemovedByTheNext) {
+TEST_F(TemporaryFolders, FoldersOfKilledProcessesAreRemovedByTheNext) {
   const std::string dead = left();
   ASSERT_TRUE(fs::is_directory(dead)) << dead;
   const TemporaryFolder folder;
@@ -70,7 +70,7 @@ TEST_F(TemporaryFolders, OfKilledProcessesAreRemovedByTheNext) {
   EXPECT_TRUE(fs::exists(folder.path()));
 }
 
-TEST_F(TemporaryFolders, OfAnybodyElseStay) {
+TEST_F(TemporaryFolders, FoldersOfOtherProgramsStay) {
   const TemporaryFolder living;
   const std::string of_nobody = parent_ + "/sluice-tmp-nobody";
   fs::create_directory(of_nobody);  // no lock: we don't know
@@ -88,7 +88,7 @@ TEST_F(TemporaryFolders, OfAnybodyElseStay) {
   EXPECT_TRUE(fs::exists(of_other_boot));
 }
 
-// Its lock looks the same; `--dir` may name any folder there.
+// A run's lock looks the same, and `--dir` may name any folder there.
 TEST_F(TemporaryFolders, AreToldFromRunsThatWereKilled) {
   const std::string dead = left();
   for (const char* name : {"sluice-mnist", "sluice-tmp-mnist"}) {

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(WholeNumber, OfEachTypeReachesItsEnds) {
+TEST(WholeNumber, WholeNumberOfEachTypeReachesItsEnds) {
   for (const std::int64_t end : {std::numeric_limits<std::int64_t>::min(),
                                  std::numeric_limits<std::int64_t>::max()})
     EXPECT_EQ(whole_number<std::int64_t>(Json(end)), end);

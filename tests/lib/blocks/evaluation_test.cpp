@@ -36,7 +36,7 @@ TEST(Evaluation, CountsEverySampleOnceWhateverTheBatches) {
   EXPECT_EQ(evaluation.labels(), 4);
 }
 
-TEST(Evaluation, OfTextsCountsEveryPlace) {
+TEST(Evaluation, EvaluationOfTextsCountsEveryPlace) {
   const at::Tensor logits = at::zeros({2, 3, 5});
   logits.select(2, 4).fill_(1);  // always says token 4
   Evaluation evaluation;
@@ -46,7 +46,7 @@ TEST(Evaluation, OfTextsCountsEveryPlace) {
   EXPECT_NEAR(evaluation.accuracy(), 2.0 / 6, 1e-12);
 }
 
-TEST(Evaluation, OfNumbersCountsRowsAndHasNoAccuracy) {
+TEST(Evaluation, EvaluationOfNumbersCountsRowsAndHasNoAccuracy) {
   Fields none(nullptr, "loss");
   const Loss squared =
       find_row(losses(), "mean_squared_error", "loss").make(none).training;
@@ -116,7 +116,8 @@ TEST(CoefficientOfDetermination, IsZeroForTheMeanAndOneForTheTargets) {
   EXPECT_EQ(of_targets.r2(), 1);
 }
 
-TEST(CoefficientOfDetermination, OfANumberThatNeverVariesIsOneIfItIsMet) {
+TEST(CoefficientOfDetermination,
+     CoefficientOfDeterminationOfANumberThatNeverVariesIsOneIfItIsMet) {
   const at::Tensor y = at::full({4, 1}, 2.0);
   Evaluation met;
   met.add(mean_squared_error(), y, y);

@@ -134,7 +134,7 @@ TEST(Goodness, TakesTokensOfTextsAsItTakesSamples) {
                         loss(outputs.view({12, 5}), labels.view({12}))));
 }
 
-TEST(Goodness, OfAPairIsTheLossOfForwardForward) {
+TEST(Goodness, GoodnessOfAPairIsTheLossOfForwardForward) {
   const at::Tensor outputs = at::tensor({5.0, 1.0}).view({1, 2});
   const Loss loss = make_loss("goodness", threshold(2));
   EXPECT_NEAR(

@@ -119,7 +119,7 @@ TEST_F(Checkpoint, IsWholeOnlyWhenItIsFinished) {
   EXPECT_TRUE(back[0].second.equal(weights[0].second));
 }
 
-TEST_F(Checkpoint, OfSeveralBlocksIsReadAsOneModel) {
+TEST_F(Checkpoint, CheckpointOfSeveralBlocksIsReadAsOneModel) {
   save_block(folder_, 0, {1}, {{"layers.0.weight", at::ones({1})}}, {});
   save_block(folder_, 0, {2}, {{"layers.1.weight", at::zeros({1})}}, {});
   finish_checkpoint(folder_, 0);
@@ -170,7 +170,7 @@ TEST_F(Checkpoint, IsFoundByItsTurnWhenItIsWhole) {
   EXPECT_EQ(turns, (std::vector<std::int64_t>{0, 120, 1234567}));
 }
 
-TEST_F(Checkpoint, OfAnotherFrameworkIsASingleFile) {
+TEST_F(Checkpoint, CheckpointOfAnotherFrameworkIsASingleFile) {
   write_safetensors(path("x.safetensors"), {{"layers.0.bias", at::ones({3})}});
   EXPECT_EQ(load_weights(path("x.safetensors"))[0].first, "layers.0.bias");
 }

@@ -51,7 +51,7 @@ TEST(ChildEnd, IsFoundWhereSigchldIsIgnored) {
                   AllOf(HasSubstr("of block 2 ended"), HasSubstr("SIGCHLD"))));
 }
 
-TEST(ChildEnd, OfOneThatHoldsSignalsComesByItsLauncherOnly) {
+TEST(ChildEnd, ChildEndOfOneThatHoldsSignalsComesByItsLauncherOnly) {
   ChildProcesses children;
   children.start(1, {{"/bin/sh", "-c", "kill -TERM $$; kill -INT $$; exit 0"}});
   EXPECT_FALSE(children.wait(60s));

@@ -58,7 +58,7 @@ TEST(ControlMessage, CarriesATime) {
 }
 
 // As of another build, whose ranks the terms refuse before.
-TEST(ControlMessage, OfAnotherBuildIsAnErrorThatSaysSo) {
+TEST(ControlMessage, ControlMessageOfAnotherBuildIsAnErrorThatSaysSo) {
   const Message message = control_message(MessageKind::grant, ClockAnswer{0.1});
   EXPECT_THAT([&] { said_in<Grant>(message); },
               testing::ThrowsMessage<LinkError>(

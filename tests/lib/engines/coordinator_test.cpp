@@ -228,7 +228,7 @@ TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
   EXPECT_EQ(finished, std::vector<std::int64_t>{5});
 }
 
-TEST(Cause, OfAnErrorIsItsTypeWhateverItSays) {
+TEST(Cause, CauseOfAnErrorIsItsTypeWhateverItsText) {
   EXPECT_EQ(cause_of(PeerGone("closed")), Cause::peer_gone);
   EXPECT_EQ(cause_of(LinkError("it is gone")), Cause::link);
   EXPECT_EQ(cause_of(UserError("it is gone")), Cause::own);

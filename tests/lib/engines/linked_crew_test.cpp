@@ -213,7 +213,7 @@ TEST(LinkedCrew, EndsTheOthersWhenOneFails) {
   EXPECT_THROW(crew.wait(), UserError);
 }
 
-// What its own side throws is a failure of the block that it was told by.
+// An exception on its own side is a failure of the block whose record it was.
 TEST(LinkedCrew, NamesTheBlockWhoseRecordCouldNotBeWritten) {
   Ends ends(1);
   LinkedCrew crew(

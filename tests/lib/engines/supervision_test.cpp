@@ -97,7 +97,7 @@ TEST(ProgressBoard, NamesNobodyWhoHasEnded) {
   EXPECT_FALSE(board.stalled(kNone));
 }
 
-// Nobody listened meanwhile: a program of one's own does something else.
+// A user's program may do something else meanwhile, and look at no heartbeat.
 TEST(ProgressBoard, TimeWithoutALookDoesNotCount) {
   Time time;
   ProgressBoard board(1, milliseconds(1), time.source());

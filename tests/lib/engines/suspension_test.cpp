@@ -1,4 +1,5 @@
-// A launcher that slept blames nobody for silence meanwhile. Issue 18, item 9.
+// A launcher that slept blames no worker for silence meanwhile. Issue 18,
+// item 9.
 #include <chrono>
 
 #include <gtest/gtest.h>

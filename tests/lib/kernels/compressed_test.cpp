@@ -182,7 +182,7 @@ std::vector<float> through_signs(const std::vector<float>& values,
   return read;
 }
 
-TEST(Signs, OfZeroAreZeroAlsoOfMinusZero) {
+TEST(Signs, SignsOfZeroAreZeroAlsoOfMinusZero) {
   EXPECT_THAT(through_signs({2, 0, -0.0F, -3}, false),
               ElementsAre(1, 0, 0, -1));
   // The mean magnitude is that of all four.
@@ -191,7 +191,7 @@ TEST(Signs, OfZeroAreZeroAlsoOfMinusZero) {
   EXPECT_THAT(through_signs({}, false), ElementsAre());
 }
 
-TEST(Signs, OfTheSmallestNumbersAreNotZero) {
+TEST(Signs, SignsOfTheSmallestNumbersAreNotZero) {
   const float least = std::numeric_limits<float>::denorm_min();
   EXPECT_THAT(through_signs({least, -least}, false), ElementsAre(1, -1));
 }
@@ -294,7 +294,7 @@ TEST(Levels, DependOnTheirKeyAlone) {
   EXPECT_NE(in_levels(values, kLevels, 1), in_levels(values, kLevels, 2));
 }
 
-TEST(Levels, OfWhichThereAreManyLoseLittle) {
+TEST(Levels, ManyLevelsLoseLittle) {
   const std::vector<float> values = some_numbers();
   const auto read =
       in_levels(values, {.levels = 32767, .bucket = kElements}, 1);
@@ -302,7 +302,7 @@ TEST(Levels, OfWhichThereAreManyLoseLittle) {
     EXPECT_NEAR(read[i], values[i], 1e-3);
 }
 
-TEST(Levels, OfWhatIsNoNumberSaySo) {
+TEST(Levels, LevelsOfABucketWithAnInfinityAreNaN) {
   std::vector<float> values(10, 1);
   values[3] = std::numeric_limits<float>::infinity();
   const auto read = in_levels(values, {.levels = 3, .bucket = 5}, 1);

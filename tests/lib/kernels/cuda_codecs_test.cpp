@@ -49,7 +49,7 @@ class CudaCodec : public testing::TestWithParam<std::uint64_t> {
   std::vector<float> values;
 };
 
-TEST_P(CudaCodec, OfInt8HasTheBitsOfTheCpu) {
+TEST_P(CudaCodec, CudaCodecOfInt8HasTheBitsOfTheCpu) {
   std::vector<std::int8_t> codes(kCount);
   std::vector<float> scales(kRows);
   std::vector<float> back(kCount);

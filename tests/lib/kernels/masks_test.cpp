@@ -39,7 +39,7 @@ TEST(Masks, MayBeginAndEndAnywhere) {
 }
 
 /// Where the counter's low word overflows, and as far as indices go.
-TEST(Masks, OfHugeIndicesAreThoseOfTheOracle) {
+TEST(Masks, MasksOfHugeIndicesAreThoseOfTheOracle) {
   const std::int64_t overflow = std::int64_t{4} << 32;
   for (const std::int64_t first :
        {overflow - 333, 5 * overflow - 2, std::int64_t{1} << 62})
@@ -65,7 +65,7 @@ TEST(Masks, DrawnInPartsAreTheWhole) {
   }
 }
 
-/// The same elements, element by element in the other order.
+/// Elements in the other memory order, one by one.
 Values reordered(const Values& mask, const ChannelsLast& shape) {
   Values result;
   const std::int64_t size = shape.channels * shape.pixels;
@@ -109,8 +109,8 @@ TEST(Masks, KeepTheShareThatTheyShall) {
     }
 }
 
-/// Of neighbouring keys half of all elements are the same at p = 1/2.
-TEST(Masks, OfDifferentKeysAreIndependent) {
+/// Masks of neighbouring keys agree in half of all elements at p = 1/2.
+TEST(Masks, MasksOfDifferentKeysAreIndependent) {
   constexpr std::int64_t kCount = 40'000;
   for (std::uint64_t key = 1; key <= 50; ++key) {
     const Values one = drawn(0.5, key, 0, kCount);
@@ -126,12 +126,12 @@ TEST(Masks, ElementsAreZeroOrScaled) {
     EXPECT_TRUE(element == 0 || element == 4) << element;
 }
 
-TEST(Masks, OfTinyProbabilitiesDropNothing) {
+TEST(Masks, MasksOfTinyProbabilitiesDropNothing) {
   EXPECT_EQ(drawn(0, kKey, 0, 1000), Values(1000, 1));
   EXPECT_EQ(drawn(1e-12, kKey, 0, 1000), Values(1000, 1));
 }
 
-TEST(Masks, OfTheLargestProbabilityAreFinite) {
+TEST(Masks, MasksOfTheLargestProbabilityAreFinite) {
   const MaskRule rule = mask_rule(std::nextafter(1.0, 0.0), kKey);
   EXPECT_EQ(rule.dropped_below, 0xffff'ffffU);
   EXPECT_EQ(rule.kept, 0x1p53F);

@@ -51,7 +51,7 @@ TEST_P(Philox, GivesTheKnownNumbers) {
   EXPECT_THAT(numbers.word, ElementsAreArray(known.numbers));
 }
 
-TEST_P(Philox, OfTheOracleGivesTheKnownNumbers) {
+TEST_P(Philox, PhiloxOfTheOracleGivesTheKnownNumbers) {
   const KnownAnswer& known = GetParam();
   const PlainPhilox oracle = {{known.key[0], known.key[1]}};
   const Words& from = known.counter;

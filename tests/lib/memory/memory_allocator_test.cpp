@@ -67,7 +67,7 @@ at::Tensor trained_weights(std::uint64_t seed) {
   return at::cat(weights);
 }
 
-// What `allocator` says when nobody can have so much; its backtrace cut off.
+// What `allocator` says when so much can't be had; its backtrace cut off.
 std::string refusal(c10::Allocator& allocator, std::size_t bytes) {
   try {
     allocator.allocate(bytes);

@@ -8,8 +8,8 @@
 
 namespace sluice::records_test {
 
-/// Of a line as versions before this struct have written it: it says the same
-/// when it is read and written again.
+/// Record of a line that versions before this struct have written: reading and
+/// writing it again gives the line.
 template <class T>
 T read_again(const std::string& line) {
   const auto said = record_from_json(line).as<T>();
@@ -18,7 +18,7 @@ T read_again(const std::string& line) {
   return said.value_or(T());
 }
 
-TEST(Records, OfTrainingAreThoseOfBefore) {
+TEST(Records, RecordsOfTrainingAreThoseOfBefore) {
   const auto train = read_again<records::Train>(
       R"({"kind":"train","turn":7,"block":2,"batch":6,"loss":2.4126338958740234,"accuracy":0.078125,"lr":0.001,"d_batch":1,"d_upd":1,"shadow_cosine":0.5})");
   EXPECT_EQ(train.turn, 7);
@@ -46,7 +46,7 @@ TEST(Records, OfTrainingAreThoseOfBefore) {
   EXPECT_EQ(Record(layer).read<records::Place>().layer, 3);
 }
 
-TEST(Records, OfEvaluationsAreThoseOfBefore) {
+TEST(Records, RecordsOfEvaluationsAreThoseOfBefore) {
   const auto evaluation = read_again<records::Evaluation>(
       R"({"kind":"evaluation","turn":188,"epoch":1.0,"loss":0.3262446184158325,"accuracy":0.951,"validation_loss":"nan","validation_accuracy":0.9,"time":5.417818646})");
   EXPECT_EQ(evaluation.accuracy, 0.951);
@@ -63,7 +63,7 @@ TEST(Records, OfEvaluationsAreThoseOfBefore) {
   read_again<records::Phase>(R"({"kind":"phase","turn":20,"phase":1})");
 }
 
-TEST(Records, OfWhatBlocksCostAreThoseOfBefore) {
+TEST(Records, RecordsOfWhatBlocksCostAreThoseOfBefore) {
   const auto block = read_again<records::Block>(
       R"({"kind":"block","block":2,"parameters":202378,"forward_s":0.5,"backward_s":0.25,"update_s":0.07,"learn_s":0.0,"evaluate_s":0.03,"waiting_s":3.8,"weights_bytes":810544,"optimizer_bytes":1619048,"stash_bytes":0,"history_bytes":100480,"queue_bytes":100480,"graph_bytes":118400,"peak_bytes":5154282,"resident_bytes":22073344,"reconnections":1,"up_by_ipc":1,"up_through_host":2,"down_by_ipc":3,"down_through_host":4})");
   EXPECT_EQ(block.memory.peak_bytes, 5154282);
@@ -75,7 +75,7 @@ TEST(Records, OfWhatBlocksCostAreThoseOfBefore) {
       R"({"kind":"dropped","boundary":1,"messages":12})");
 }
 
-TEST(Records, OfTheRunAreThoseOfBefore) {
+TEST(Records, RecordsOfTheRunAreThoseOfBefore) {
   read_again<records::Summary>(
       R"({"kind":"summary","name":"quickstart-backprop","method":"delayed_gradient","engine":"virtual","blocks":3,"accuracy":0.4375,"loss":1.98,"validation_accuracy":0.5,"validation_loss":1.5,"seconds":1.023252428,"samples_per_second":748.5,"virtual_seconds":0.48,"virtual_samples_per_second":1564.5,"time":1.043467711})");
   read_again<records::Clock>(
@@ -90,7 +90,7 @@ TEST(Records, OfTheRunAreThoseOfBefore) {
       R"({"kind":"restart","turn":8,"restart":1,"block":2,"lost_turns":0,"lost_seconds":1.19072908,"reason":"the worker process 7287 of block 2 was ended by signal 9"})");
 }
 
-TEST(Records, OfTheVirtualClockAreThoseOfBefore) {
+TEST(Records, RecordsOfTheVirtualClockAreThoseOfBefore) {
   const std::string line =
       R"({"at_3":0.25,"busy_3":0.125,"turns":7,"at_1":0.5,"busy_1":0.375,"kind":"saved_clock","turn":7,"phase":1,"gradient_1_4":0.75,"gradient_1_15":1.0})";
   const auto clock = records::saved_clock_from(record_from_json(line));

@@ -483,7 +483,7 @@ TEST(MovementCentre, GoesOneUpdateOfSeveralThatAreAlike) {
 }
 
 // A10: where no gradient is late, n = 1 is synchronous SGD.
-TEST(SoftsyncCentre, OfAllThatAreNeverLateIsSynchronousSgd) {
+TEST(SoftsyncCentre, SoftsyncOfAllThatAreNeverLateIsSynchronousSgd) {
   constexpr int kMembers = 4;
   const NamedTensors parameters = {{"w", start()}};
   const auto sums = summing_centre(parameters, sgd_options());

@@ -89,7 +89,7 @@ struct Replicas {
           parameters(), {.seed = 5, .member = member, .members = members}));
   }
 
-  /// Of each replica, what it gets for the sum.
+  /// Sum that each replica gets.
   std::vector<Tensors> exchange(const std::vector<Tensors>& mine) {
     const ExchangedUpdate update{.number = number, .epoch = double(number)};
     std::vector<Tensors> sums(groups.size());
@@ -108,7 +108,7 @@ struct Replicas {
     return sums;
   }
 
-  /// Of gradients that nobody has seen before.
+  /// Exchange of new gradients.
   std::vector<Tensors> exchange() { return exchange(given()); }
   std::vector<Tensors> given() const {
     std::vector<Tensors> all;
@@ -201,7 +201,7 @@ TEST_P(EachCompressor, SendsLessAndGivesSomethingElseThanTheSum) {
   replicas.number = 9;  // after the warm-up
   const Tensors plain = sum_in_order(replicas.given());
   EXPECT_GT(apart(replicas.exchange()[0], plain), 1e-3);
-  // Of a plain sum each of two replicas sends all of its bytes once.
+  // In a plain sum each of two replicas sends all of its bytes once.
   EXPECT_LT(replicas.exchanges[0]->sent_bytes(), bytes_of(plain));
 }
 
@@ -337,7 +337,7 @@ TEST_P(EachCompressor, HasBytesThatPlansCanCount) {
   EXPECT_NEAR(sent, planned, 32) << "but for what begins a message";
 }
 
-/// Those whose residual holds what was not sent.
+/// Compressors whose residual holds what was not sent.
 class Remembering : public testing::TestWithParam<Method> {};
 INSTANTIATE_TEST_SUITE_P(
     Compressors, Remembering,
@@ -368,7 +368,7 @@ TEST_P(Remembering, HasSentAndKeptAllGradientsTogether) {
   }
 }
 
-TEST(TopK, OfAllElementsIsNotCompressed) {
+TEST(TopK, TopKOfAllElementsIsNotCompressed) {
   const auto compresses = [](double ratio) {
     return static_cast<bool>(kind_of("top_k", {{"ratio", ratio}}).make);
   };
@@ -434,7 +434,7 @@ TEST(Dgc, WithoutMasksSendsAndKeepsTheMovementOfMomentumSgd) {
   }
 }
 
-TEST(Dgc, OfAllElementsIsMomentumSgdOrWithMasksPlainSgd) {
+TEST(Dgc, DgcOfAllElementsIsMomentumSgdOrWithMasksPlainSgd) {
   for (const bool masking : {false, true}) {
     Replicas replicas(
         kind_of("dgc",
@@ -543,7 +543,7 @@ TEST(Sign, IsDecidedByTheMajorityAndATieIsZero) {
   EXPECT_EQ(vote_of({-2, -2, -2, -2}), vote_of({-2, -2}));
 }
 
-TEST(Sign, OfZeroIsNoVote) {
+TEST(Sign, SignOfZeroIsNoVote) {
   const auto vote_of = [](const std::vector<double>& values,
                           const Options& options) {
     Replicas replicas(kind_of("sign", options),
@@ -585,7 +585,7 @@ TEST(PowerSgd, IsExactWhereTheMeanHasItsRank) {
   Replicas replicas(kind_of("power_sgd", {{"rank", std::int64_t{3}}}), 2);
   std::vector<Tensors> mine = replicas.given();
   at::manual_seed(1);
-  // Of rank 5 each, and together of rank 3.
+  // Matrices of rank 5 each, whose sum has rank 3.
   const at::Tensor shared = at::randn({12, 3}).matmul(at::randn({3, 40}));
   const at::Tensor apart_by = at::randn({12, 5}).matmul(at::randn({5, 40}));
   mine[0][0] = shared + apart_by;

@@ -52,7 +52,7 @@ Tensors tensors_of(int member, int round) {
           at::randn({1})};
 }
 
-/// Of each member, with threads of their own.
+/// Sums of each member, with a thread each.
 std::vector<Tensors> sums_of(Groups& groups, int round) {
   std::vector<Tensors> sums(groups.size());
   std::vector<std::jthread> threads;
@@ -141,7 +141,7 @@ std::vector<Tensors> means_of(Groups groups, const std::vector<Tensors>& mine) {
   return means;
 }
 
-TEST(Means, OfEqualTensorsHaveTheirBits) {
+TEST(Means, MeansOfEqualTensorsHaveTheirBits) {
   for (const MakeGroups make : {in_memory, over_links})
     for (const int members : {2, 3, 5, 6, 7}) {
       const std::vector<Tensors> mine(static_cast<std::size_t>(members),
@@ -301,8 +301,8 @@ TEST_P(Kinds, SumInTheOrderOfTheReplicas) {
   }
 }
 
-/// What one sends to another: bytes that say who it is from and to, as many as
-/// are nobody else's.
+/// What one sends to another: bytes that say who it is from and to, a number
+/// that no other pair has.
 at::Tensor letter(int from, int to, int round) {
   return at::full({from * 5 + to + round}, from * 16 + to, at::kByte);
 }

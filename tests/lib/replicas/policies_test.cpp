@@ -85,7 +85,7 @@ TEST(Average, IsTheMean) {
     expect_close(each, sum_of(weights) / 3);
 }
 
-TEST(Average, OfEqualReplicasChangesNothing) {
+TEST(Average, AverageOfEqualReplicasChangesNothing) {
   const auto policies = policies_of(4, "average", {});
   const at::Tensor same = some_weights(1)[0];
   expect_close(exchanged(policies, {same, same, same, same})[2], same);
@@ -158,7 +158,7 @@ TEST(Elastic, KeepsTheSumOfReplicasAndCentre) {
   }
 }
 
-TEST(Elastic, OfOneReplicaMeetsItsCentreHalfWayAndSwapsWithIt) {
+TEST(Elastic, ElasticOfOneReplicaMeetsItsCentreHalfWayAndSwapsWithIt) {
   for (const double beta : {0.5, 1.0}) {
     const auto policies = policies_of(1, "elastic", {{"beta", beta}});
     const at::Tensor mine = some_weights(1)[0];

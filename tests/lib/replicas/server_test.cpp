@@ -31,7 +31,7 @@ std::unique_ptr<ReplicaPolicy> server_of(int member, int members) {
 }
 
 /// A turn of it: each replica's gradient is a step by `by`, times its number.
-/// Returns how late each was told to be.
+/// Returns how late each step says it is.
 std::vector<std::int64_t> turn_of(ReplicaPolicy& server, int members,
                                   double by) {
   std::vector<std::int64_t> late;

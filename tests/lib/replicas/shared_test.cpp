@@ -60,7 +60,8 @@ TEST(SharedWeights, LoseNothingThatThreadsAdd) {
 }
 
 /// Each moves elements of its own, by what no float adds up exactly.
-TEST(SharedWeights, OfDisjointElementsHaveTheBitsOfOneThreadAfterTheOther) {
+TEST(SharedWeights,
+     SharedWeightsOfDisjointElementsHaveTheBitsOfOneThreadAfterTheOther) {
   constexpr int kThreads = 3;
   constexpr int kTimes = 1000;
   const at::Tensor first = at::linspace(-1, 1, kElements, at::kFloat);
@@ -139,7 +140,7 @@ TEST(SharedWeights, AreNotedWhenTheLastHasCome) {
   }
 }
 
-TEST(SharedWeights, OfOtherTypesAreRefused) {
+TEST(SharedWeights, SharedWeightsOfOtherTypesAreRefused) {
   SharedWeights weights;
   EXPECT_THROW(weights.fill({{"w", at::zeros({2}, at::kHalf)}}), UserError);
 }

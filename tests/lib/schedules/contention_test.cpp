@@ -60,7 +60,7 @@ TEST(SharedCores, CostBackpropNothingWhoseBlocksTakeTurns) {
   EXPECT_NEAR(steady(kBackprop, sharing(4, 1)).seconds_per_turn, 12, 1e-9);
 }
 
-TEST(SharedCores, OfTwoDevicesDontBoundEachOther) {
+TEST(SharedCores, SharedCoresOfTwoDevicesDontBoundEachOther) {
   Costs costs = sharing(4, 1);
   costs.shared = {{.blocks = {1, 2}, .cores = 1},
                   {.blocks = {3, 4}, .cores = 1}};

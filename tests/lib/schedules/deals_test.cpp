@@ -24,14 +24,14 @@ TEST(Deals, GoOnAfterAnotherNumberOfReplicas) {
   EXPECT_EQ(deals.turns_by(10), 5);
 }
 
-TEST(Deals, OfAnUnchangedNumberAreThoseOfEachTurn) {
+TEST(Deals, DealsOfAnUnchangedNumberAreThoseOfEachTurn) {
   const Deals deals{.replicas = 3};
   EXPECT_EQ(deals.before(7), 21);
   EXPECT_EQ(deals.turn_after(22), 7);
   EXPECT_EQ(deals.turns_by(7), 7);
 }
 
-TEST(Deals, OfAllReplicasAreOneAfterTheOther) {
+TEST(Deals, DealsOfAllReplicasAreOneAfterTheOther) {
   MicroBatches second{
       .deals = {.replicas = 2, .since_turn = 5, .since_deal = 5}, .replica = 2};
   EXPECT_EQ(second.deal_of(5), 6);

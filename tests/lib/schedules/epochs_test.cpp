@@ -20,7 +20,7 @@ using Turns = std::vector<std::int64_t>;
 
 // 410 samples in 7 batches, of which 4 replicas train on 4 a turn: an epoch of
 // 7 / 4 turns, not one of 1.
-TEST(Epochs, OfReplicasAreBatchesTrainedOnOverThoseOfTheSplit) {
+TEST(Epochs, EpochsOfReplicasAreBatchesTrainedOnOverThoseOfTheSplit) {
   const Epochs epochs{.batches = 7, .deals = {.replicas = 4}};
   EXPECT_EQ(epochs.at(0), 0);
   EXPECT_DOUBLE_EQ(epochs.at(1), 4.0 / 7);
@@ -29,7 +29,7 @@ TEST(Epochs, OfReplicasAreBatchesTrainedOnOverThoseOfTheSplit) {
   EXPECT_EQ(turns_of(each, 7), (Turns{2, 4, 6, 7}));
 }
 
-TEST(Epochs, OfOneReplicaAreItsTurns) {
+TEST(Epochs, EpochsOfOneReplicaAreItsTurns) {
   const Rhythm each{.every = 10};
   EXPECT_EQ(turns_of(each, 35), (Turns{10, 20, 30}));
   EXPECT_EQ(Epochs{.batches = 10}.at(35), 3.5);

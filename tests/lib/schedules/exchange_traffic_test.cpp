@@ -68,7 +68,7 @@ void expect_what_is_counted(const RunPlan& plan, const std::string& what) {
   }
 }
 
-TEST(ExchangeTraffic, OfSumsIsThatOfTheActions) {
+TEST(ExchangeTraffic, ExchangeTrafficOfSumsIsThatOfTheActions) {
   for (const int replicas : {2, 3, 8})
     for (const std::int64_t accumulate : {1, 3}) {
       const auto check = [&](const ReplicaExchange& exchange,
@@ -87,7 +87,8 @@ TEST(ExchangeTraffic, OfSumsIsThatOfTheActions) {
     }
 }
 
-TEST(ExchangeTraffic, OfWeightsIsThatOfTheActionsWhateverThePeriod) {
+TEST(ExchangeTraffic,
+     ExchangeTrafficOfWeightsIsThatOfTheActionsWhateverThePeriod) {
   for (const Exchanged what : {Exchanged::weights, Exchanged::old_weights})
     for (const std::int64_t every : {1, 2, 5, 7, 25, 40, 125})
       for (const std::int64_t accumulate : {1, 2, 5})
@@ -120,7 +121,8 @@ TEST(ExchangeTraffic, AmongPeersIsThatOfTheActions) {
     }
 }
 
-TEST(ExchangeTraffic, OfPairsIsNotThatOfTheFirstExchangeEachTime) {
+TEST(ExchangeTraffic,
+     ExchangeTrafficOfPairsIsNotThatOfTheFirstExchangeEachTime) {
   const ReplicaExchange exchange{
       .what = Exchanged::old_weights,
       .graph = {.shape = PeerShape::ring, .pairs = true, .seed = 7}};
@@ -157,13 +159,14 @@ TEST(ExchangeTraffic, CountsWholePeriodsOfLongRuns) {
   EXPECT_DOUBLE_EQ(of_two(5, std::int64_t{1'000'000'000'000}), 2 * 2e11);
 }
 
-TEST(ExchangeTraffic, OfASingleReplicaIsNone) {
+TEST(ExchangeTraffic, ExchangeTrafficOfASingleReplicaIsNone) {
   const RunPlan one = find_row(schedule_rows(), "turns", "order").make({}, {});
   ExchangeTraffic traffic(one.blocks.front());
   EXPECT_EQ(traffic.sent_in(100), 0);
 }
 
-TEST(ExchangeTraffic, OfReplicasWithClocksOfTheirOwnIsThatOfTheirVisits) {
+TEST(ExchangeTraffic,
+     ExchangeTrafficOfReplicasWithClocksOfTheirOwnIsThatOfTheirVisits) {
   constexpr int kReplicas = 3;
   for (const Exchanged what : {Exchanged::gradients, Exchanged::weights})
     for (const std::int64_t every : {1, 3, 7})

@@ -44,7 +44,7 @@ std::string text_of(const std::vector<Action>& actions) {
   return text;
 }
 
-/// A block that does what it is told of its choices.
+/// A block that does the choices that the test names.
 class Chooser {
  public:
   explicit Chooser(const BlockPlan& plan) : Chooser(std::vector{plan}) {}
@@ -266,7 +266,7 @@ std::string lockstep(const std::vector<Traits>& boundaries, int block) {
                  {.end_turn = 12, .drain = true, .evaluation_batches = 2}));
 }
 
-TEST(FreeSchedule, OfCutsIsThatOfLockstepWhateverTheCosts) {
+TEST(FreeSchedule, FreeScheduleOfCutsIsThatOfLockstepWhateverTheCosts) {
   for (const Costs& costs :
        {Costs{}, costs_with({1, 1, 1}), costs_with({5, 1, 3}, 0.7, 0.5)}) {
     const Timeline timeline = timeline_of({kLocal, kLocal}, costs);
@@ -276,14 +276,14 @@ TEST(FreeSchedule, OfCutsIsThatOfLockstepWhateverTheCosts) {
   }
 }
 
-TEST(FreeSchedule, OfADelayIsThatOfLockstepWhenNothingTakesTime) {
+TEST(FreeSchedule, FreeScheduleOfADelayIsThatOfLockstepWhenNothingTakesTime) {
   const Timeline timeline = timeline_of({kDelayed, kDelayed}, {});
   for (int block = 1; block <= 3; ++block)
     EXPECT_EQ(text_of(done_by(block, timeline)),
               lockstep({kDelayed, kDelayed}, block));
 }
 
-TEST(FreeSchedule, OfADelayDependsOnTheCosts) {
+TEST(FreeSchedule, FreeScheduleOfADelayDependsOnTheCosts) {
   // Block 1 is the slower one: gradients wait for it, not it for them.
   const auto slow_below =
       staleness_of(1, timeline_of({kDelayed}, costs_with({10, 1}), 4));
@@ -367,7 +367,7 @@ TEST(FreeSchedule, BehindABufferABlockDoesNotRunOutOfInputs) {
 
 // Block 1 forwards at 0, 3, 6 ...; block 2 takes batch 0 at 1, 1 at 31, and
 // what has reached the channel then at 61.
-TEST(FreeSchedule, OfLatestForwardsTheNewestThatCould) {
+TEST(FreeSchedule, FreeScheduleOfLatestForwardsTheNewestThatCould) {
   const Timeline timeline =
       timeline_of({lossy(SlowConsumer::latest)}, costs_with({1, 10}));
   EXPECT_EQ(end_of(1, Op::update, timeline), 12 * 3);
@@ -377,13 +377,13 @@ TEST(FreeSchedule, OfLatestForwardsTheNewestThatCould) {
             "F0 B0 U0 F1 B1 U1 F10 B10 U10 F11 B11 U11 E0 E1");
 }
 
-TEST(FreeSchedule, OfASlowConsumerThatBlocksDropsNothing) {
+TEST(FreeSchedule, FreeScheduleOfASlowConsumerThatBlocksDropsNothing) {
   const Timeline timeline = timeline_of({kLocal}, costs_with({1, 10}));
   EXPECT_GT(end_of(1, Op::update, timeline), 12 * 3);
   EXPECT_EQ(text_of(done_by(2, timeline)), lockstep({kLocal}, 2));
 }
 
-TEST(FreeSchedule, OfAFastConsumerDropsNothing) {
+TEST(FreeSchedule, FreeScheduleOfAFastConsumerDropsNothing) {
   const Timeline timeline =
       timeline_of({lossy(SlowConsumer::latest)}, costs_with({1, 1}));
   EXPECT_EQ(text_of(done_by(2, timeline)), lockstep({kLocal}, 2));
@@ -411,7 +411,7 @@ TEST(FreeSchedule, BlocksAboveADropForwardTheSameBatches) {
   EXPECT_EQ(batches(2, Op::update), batches(2, Op::forward));
 }
 
-/// What a simulation that is told all actions makes of them, without costs.
+/// What a simulation makes of all these actions, without costs.
 std::vector<std::string> retold(const std::vector<Traits>& boundaries,
                                 const Timeline& timeline) {
   const RunPlan plan = make_free_plan(boundaries);
@@ -498,7 +498,7 @@ TEST(FreeSchedule, DropsNothingBelowABufferThatCouldRunOut) {
   EXPECT_EQ(refusal(any, true), "accepted");
 }
 
-TEST(Action, OfAPhaseIsReadBackFromItsText) {
+TEST(Action, ActionOfAPhaseIsReadBackFromItsText) {
   const std::vector<Action> actions = actions_from_text("F0 B0 P1 F1 P3 F2");
   EXPECT_EQ(actions.at(1).phase, 0);
   EXPECT_EQ(actions.at(2).phase, 1);

@@ -54,7 +54,7 @@ TEST(Interleaved, IsThePublishedOrderOfTwoExecutorsWithTwoBlocks) {
             "2B3 2U3");
 }
 
-TEST(Interleaved, OfOneBlockEachEndsAs1f1bDoes) {
+TEST(Interleaved, InterleavedOfOneBlockEachEndsAs1f1bDoes) {
   const RunPlan plan = plan_of({3, 1, 3});
   const RunPlan same =
       find_row(schedule_rows(), "1f1b", "order")

@@ -60,7 +60,7 @@ TEST(MicroBatches, HaveTheSamplesOfTheirTurn) {
   }
 }
 
-TEST(MicroBatches, OfATurnAreSummedForItsUpdate) {
+TEST(MicroBatches, MicroBatchesOfATurnAreSummedForItsUpdate) {
   const RunPlan plan = plan_of({kBackprop}, {.count = 2, .samples = 4});
   EXPECT_EQ(text_of(actions_of(plan.blocks[1], {.end_turn = 2})),
             "F0 B0 F1 B1 U1 F2 B2 F3 B3 U3 ");
@@ -69,7 +69,7 @@ TEST(MicroBatches, OfATurnAreSummedForItsUpdate) {
             "F0 B0 F1 B1 F2 B2 F3 B3 U3 F4 B4 F5 B5 ");
 }
 
-TEST(MicroBatches, OfAShortTurnAreFewer) {
+TEST(MicroBatches, MicroBatchesOfAShortTurnAreFewer) {
   const RunPlan plan = plan_of(
       {kLocal},
       {.count = 3, .samples = 6, .turns_per_epoch = 2, .last_samples = 3});
@@ -135,7 +135,7 @@ TEST(Rounds, AreVisitsOfTheirOwn) {
             "a forward of batch 3.2 before it");
 }
 
-TEST(Rounds, OfAMessageAreThoseOfItsAction) {
+TEST(Rounds, RoundsOfAMessageAreThoseOfItsAction) {
   const RunPlan plan = plan_of({kLocal}, {});
   const std::vector<Transfer> sent =
       yields_of(plan, 1, {.op = Op::forward, .batch = 3, .round = 2});

@@ -41,7 +41,8 @@ TEST(OneForwardOneBackward, CountsNoBlocksThatOnlyTeachASynthesizer) {
   EXPECT_EQ(first_turn_of(plan, 1), "F0 B0 F1 B1 U1 L0 L1");
 }
 
-TEST(OneForwardOneBackward, OfAShortTurnIsThatOfItsBatches) {
+TEST(OneForwardOneBackward,
+     OneForwardOneBackwardOfAShortTurnIsThatOfItsBatches) {
   const MicroBatches cut{
       .count = 4, .samples = 8, .turns_per_epoch = 2, .last_samples = 3};
   const RunPlan plan = pipeline_plan("1f1b", {{}, {}, {}}, cut);

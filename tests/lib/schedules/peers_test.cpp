@@ -128,11 +128,11 @@ TEST(Peers, SendToAsManyAsThoseWhomTheyTakeFrom) {
   });
 }
 
-TEST(Peers, OfGraphsAreTheirNeighbours) {
+TEST(Peers, PeersOfGraphsAreTheirNeighbours) {
   EXPECT_THAT(peers_of(kRing, 5, 1, 0).to, ElementsAre(2, 5));
   EXPECT_THAT(peers_of(kRing, 2, 1, 9).to, ElementsAre(2));
   const PeerGraph torus{.shape = PeerShape::torus};
-  // Of 3 rows and 4 columns; of 2 and 2 the two ways round are one.
+  // A torus of 3 rows and 4 columns; in 2 x 2 the two ways round are one.
   EXPECT_THAT(peers_of(torus, 12, 1, 0).to, ElementsAre(2, 4, 5, 9));
   EXPECT_THAT(peers_of(torus, 4, 1, 0).to, ElementsAre(2, 3));
   EXPECT_THAT(peers_of({.shape = PeerShape::complete}, 4, 3, 0).from,
@@ -173,7 +173,7 @@ TEST(Peers, HaveEachGradientAppliedByItsReplicaAndItsNeighbours) {
   }
 }
 
-TEST(Peers, OfPairsAreNeighboursAndOthersInAnotherExchange) {
+TEST(Peers, PeersOfPairsAreNeighboursAndOthersInAnotherExchange) {
   std::set<std::pair<int, int>> met;
   for (std::int64_t exchange = 0; exchange < 40; ++exchange)
     for (int member = 1; member <= 6; ++member) {
@@ -201,7 +201,7 @@ TEST(Peers, AreDrawnByTheSeed) {
   EXPECT_GT(different, 10);
 }
 
-TEST(Peers, OfHopsThatRotateMeetOthersThanThoseWithout) {
+TEST(Peers, PeersOfHopsThatRotateMeetOthersThanThoseWithout) {
   PeerGraph rotating = kHops;
   rotating.rotates = true;
   std::set<int> met;
@@ -233,7 +233,7 @@ double spread_of(const std::vector<double>& numbers) {
   return *most - *least;
 }
 
-TEST(Peers, OfHopsHaveTheExactMeanAfterLogarithmicallyMany) {
+TEST(Peers, PeersOfHopsHaveTheExactMeanAfterLogarithmicallyMany) {
   for (const bool rotates : {false, true}) {
     const PeerGraph graph{
         .shape = PeerShape::hops, .rotates = rotates, .seed = 3};
@@ -246,9 +246,9 @@ TEST(Peers, OfHopsHaveTheExactMeanAfterLogarithmicallyMany) {
   }
 }
 
-// Of a ring of N with weights of a third, the second eigenvalue is
+// For a ring of N with weights of a third, the second eigenvalue is
 // (1 + 2 cos(2 pi / N)) / 3.
-TEST(Peers, OfARingContractByItsSpectralGap) {
+TEST(Peers, PeersOfARingContractByItsSpectralGap) {
   constexpr int kMembers = 8;
   std::vector<double> wave;
   for (int i = 0; i < kMembers; ++i)

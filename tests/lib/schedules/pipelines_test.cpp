@@ -186,7 +186,7 @@ TEST_P(EveryPipeline, IsNoSlowerInASteadyStateThanByItself) {
     EXPECT_NEAR(busy, work / speed.seconds_per_turn, 1e-9);
 }
 
-TEST(Pipelines, OfTwoSegmentsDontWaitForEachOther) {
+TEST(Pipelines, PipelinesOfTwoSegmentsDontWaitForEachOther) {
   const Traits cut{.cut = true, .from_above = false};
   const RunPlan plan = pipeline_plan("1f1b", {{}, cut, {}}, 4);
   const auto timeline = timeline_of(plan, capacities_of(plan, 2));
@@ -212,7 +212,7 @@ TEST(Pipelines, RoomForWhatIsLearnedAfterATurnIsFound) {
   }
 }
 
-TEST(OpSeconds, OfABackwardAndOfItsHalvesFollowFromEachOther) {
+TEST(OpSeconds, OpSecondsOfABackwardAndOfItsHalvesFollowFromEachOther) {
   const BlockCosts whole{.seconds = {{Op::backward, 3}}};
   EXPECT_EQ(op_seconds(whole, Op::backward_input), 1.5);
   EXPECT_EQ(op_seconds(whole, Op::backward_weights), 1.5);

@@ -187,8 +187,8 @@ std::vector<Done> what_was_done(const Case& made,
   return done;
 }
 
-/// The same when a run goes back to a checkpoint half way, and then nothing
-/// takes time.
+/// Actions of a run that goes back to a checkpoint half way, after which
+/// nothing takes time.
 std::vector<Done> what_was_done_at_last(
     const Case& made, const std::vector<Capacity>& capacities) {
   std::vector<Done> done;

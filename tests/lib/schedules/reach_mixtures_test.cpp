@@ -207,13 +207,13 @@ TEST(MixturesOfReach, ApplyTheLossesThatTheirRulesNameOrAreRefusedByOne) {
     EXPECT_GT(expect_all(mixtures(blocks, choices()), "turns", 1), 0) << blocks;
 }
 
-TEST(MixturesOfReach, OfFiveBlocksApplyTheLossesThatTheirRulesName) {
+TEST(MixturesOfReach, NetworksOfFiveBlocksApplyTheLossesThatTheirRulesName) {
   std::vector<Traits> local = choices();
   local.resize(7);  // those of local losses alone
   EXPECT_EQ(expect_all(mixtures(5, local), "turns", 1), 7 * 7 * 7 * 7);
 }
 
-TEST(MixturesOfReach, OfMicroBatchesApplyEachLossOnce) {
+TEST(MixturesOfReach, NetworksOfMicroBatchesApplyEachLossOnce) {
   for (const int blocks : {2, 3, 4})
     for (const char* order : {"turns", "gpipe", "1f1b"})
       EXPECT_GT(expect_all(mixtures(blocks, choices()), order, 3), 0);

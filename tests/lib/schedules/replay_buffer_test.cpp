@@ -57,12 +57,12 @@ TEST(ReplayBuffer, B5_AnEntryThatIsUsedUpLeaves) {
 }
 
 TEST(ReplayBuffer, B5_WhatIsUsedUpMakesRoom) {
-  // 1 has left, so 2 needs nobody's place.
+  // 1 has left, so 2 needs no other's place.
   EXPECT_EQ(played("w0 w1 r w2 r r r", {.batches = 2, .max_reuse = 0}),
             "1:0 2:0 0:0 -");
 }
 
-TEST(ReplayBuffer, OfOneBatchGivesTheLastOneWritten) {
+TEST(ReplayBuffer, ReplayBufferOfOneBatchGivesTheLastOneWritten) {
   for (const ReplayOrder order :
        {ReplayOrder::priority_lifo, ReplayOrder::fifo})
     EXPECT_EQ(played("w0 r w1 r r w2 w3 r", {.order = order}),

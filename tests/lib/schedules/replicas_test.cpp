@@ -51,7 +51,7 @@ std::vector<TimedAction> timeline_of(const RunPlan& plan, const Costs& costs,
                   Grant{.end_turn = turns});
 }
 
-TEST(Replicas, OfOneArePlainBlocks) {
+TEST(Replicas, ReplicasOfOneArePlainBlocks) {
   const RunPlan one = plain(3);
   const RunPlan same = with_replicas(one, 1, kGradients);
   EXPECT_EQ(text_of(same, 2, {.end_turn = 2}),
@@ -66,7 +66,7 @@ TEST(Replicas, SumGradientsBeforeTheUpdateAppliesThem) {
               "F0 B0 X0 S0 U0 F1 B1 X1 S1 U1");
 }
 
-TEST(Replicas, OfShardsGatherWhatEachHasUpdated) {
+TEST(Replicas, ReplicasOfShardsGatherWhatEachHasUpdated) {
   const RunPlan plan = with_replicas(
       plain(2), 3, {.what = Exchanged::gradients, .shards = true});
   for (int seat = 1; seat <= 6; ++seat)
@@ -116,7 +116,7 @@ TEST(Replicas, ExchangeInTheTimeOfTheWayThatTheirBytesGo) {
   EXPECT_DOUBLE_EQ(seconds(ExchangeWay::sum, 2), 2 * 2 * 3 * (0.25 + 2));
 }
 
-TEST(Replicas, OfShardsSendAsManyBytesAsOthers) {
+TEST(Replicas, ReplicasOfShardsSendAsManyBytesAsOthers) {
   Costs costs;
   costs.blocks.resize(2, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}});
   costs.exchange_link = {.latency = 0.25, .bandwidth = 1};
@@ -284,7 +284,7 @@ TEST(Replicas, ExchangeInTheTimeOfARing) {
                    1 + 2 + 2 * 3 * (0.25 + 2));
 }
 
-TEST(Replicas, OfManyWaitLongerForTheSlowest) {
+TEST(Replicas, ReplicasOfManyWaitLongerForTheSlowest) {
   double before = 0;
   for (const int count : {1, 4, 64}) {
     const RunPlan plan = with_replicas(plain(2), count, kGradients);
@@ -296,7 +296,7 @@ TEST(Replicas, OfManyWaitLongerForTheSlowest) {
   }
 }
 
-TEST(Replicas, OfAPipelineKeepItsOrder) {
+TEST(Replicas, ReplicasOfAPipelineKeepItsOrder) {
   ScheduleOptions options;
   options.micro_batches = {.count = 4, .samples = 8};
   for (const char* order : {"gpipe", "1f1b", "zb-h1"}) {

@@ -48,14 +48,14 @@ TEST(SampleWeights, AddUpToTheNumberOfReplicas) {
     }
 }
 
-TEST(SampleWeights, OfMicroBatchesAreThoseOfTheirTurn) {
+TEST(SampleWeights, SampleWeightsOfMicroBatchesAreThoseOfTheirTurn) {
   MicroBatches cut = of_replica(3, 3);
   cut.count = 4;
   for (const std::int64_t batch : {0, 1, 5})
     EXPECT_DOUBLE_EQ(weight_in_turn(cut, batch), 3 * 5.0 / 37) << batch;
 }
 
-TEST(SampleWeights, OfABlockWithFewerReplicasGoByTheBatch) {
+TEST(SampleWeights, SampleWeightsOfABlockWithFewerReplicasGoByTheBatch) {
   MicroBatches one = of_replica(1, 3);
   one.dealt = 3;  // the three batches of a turn, one after the other
   EXPECT_DOUBLE_EQ(weight_in_turn(one, 3), 3 * 16.0 / 37);

@@ -38,30 +38,30 @@ TEST(Action, IsReadBackFromItsText) {
   EXPECT_EQ(text, "F0 B12 U3 E4 C100 ");
 }
 
-TEST(Action, OfAnUnknownKindIsNamed) {
+TEST(Action, ActionOfAnUnknownKindIsNamed) {
   for (const char* text : {"F0 Q3", "F", "Fx", "F-1", "F1x"})
     EXPECT_THROW(actions_from_text(text), UserError) << text;
 }
 
-TEST(Schedule, OfBackpropIsForwardBackwardUpdate) {
+TEST(Schedule, ScheduleOfBackpropIsForwardBackwardUpdate) {
   EXPECT_EQ(schedule_of(kBackprop, 3, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 U1");
 }
 
-TEST(Schedule, OfADelayAppliesTheBatchOfKMinusKTurnsAgo) {
+TEST(Schedule, ScheduleOfADelayAppliesTheBatchOfKMinusKTurnsAgo) {
   EXPECT_EQ(schedule_of(kDelayed, 3, 1, {.end_turn = 4}),
             "F0 F1 F2 B0 U0 F3 B1 U1");
 }
 
-TEST(Schedule, OfOrderBUpdatesBeforeItForwards) {
+TEST(Schedule, ScheduleOfOrderBUpdatesBeforeItForwards) {
   EXPECT_EQ(schedule_of(kFullyDecoupled, 2, 1, {.end_turn = 4}),
             "F0 F1 B0 U0 F2 B1 U1 F3");
 }
 
-TEST(Schedule, OfOrderBForwardsFirstInTheLastBlock) {
+TEST(Schedule, ScheduleOfOrderBForwardsFirstInTheLastBlock) {
   EXPECT_EQ(schedule_of(kFullyDecoupled, 2, 2, {.end_turn = 1}), "F0 B0 U0");
 }
 
-TEST(Schedule, OfASynthesizerLearnsWhenItsTargetMayBeThere) {
+TEST(Schedule, ScheduleOfASynthesizerLearnsWhenItsTargetMayBeThere) {
   Traits synthetic{.cut = true, .learns = true};
   EXPECT_EQ(schedule_of(synthetic, 2, 1, {.end_turn = 2}),
             "F0 B0 U0 L0 F1 B1 U1 L1");
@@ -70,7 +70,7 @@ TEST(Schedule, OfASynthesizerLearnsWhenItsTargetMayBeThere) {
             "F0 B0 U0 F1 B1 U1 L0 L1");
 }
 
-TEST(Schedule, OfASynthesizerBelowADelayWaitsForItsTarget) {
+TEST(Schedule, ScheduleOfASynthesizerBelowADelayWaitsForItsTarget) {
   const RunPlan plan =
       make_run_plan({{.cut = true, .learns = true}, kDelayed}, false);
   EXPECT_EQ(plan.blocks[0].learn_delay, 1);
@@ -91,7 +91,7 @@ TEST(Schedule, EvaluatesAndSavesAfterTheTurnsOfAGrant) {
             "F5 B5 U5 E0 E1 C6");
 }
 
-TEST(Schedule, OfATurnInTwoPartsIsTheWholeTurn) {
+TEST(Schedule, ScheduleOfATurnInTwoPartsIsTheWholeTurn) {
   const auto parts_of = [](const Traits& traits) {
     Grant grant{.first_turn = 5, .end_turn = 6};
     const std::string whole = schedule_of(traits, 3, 2, grant);

@@ -97,7 +97,7 @@ TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
       3, waiting(Exchanged::gradients, {.least = 2, .drops_late = true}));
   Grant grant = two_turns();
   grant.end_turn = 6;
-  // It comes after 10.5 s, when the others have made three turns.
+  // Replica 3 comes after 10.5 s, when the others have made three turns.
   EXPECT_EQ(line_of(3, simulate(plan, with_a_slow_third(3.5),
                                 capacities_of(plan, 2), grant)),
             "F0 B0 X0 S0 S0.5<7-1-2 U0 F3 B3 X3 S3 S3.5<14-4-5 U3 X6.1 S6.1 "
@@ -107,7 +107,7 @@ TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
 TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
   const RunPlan plan =
       plan_of(3, waiting(Exchanged::weights, {.least = 2, .grace = 1}));
-  Grant grant;  // nobody rests after it
+  Grant grant;  // no replica rests after it
   grant.end_turn = 1;
   const auto timeline =
       simulate(plan, with_a_slow_third(10), capacities_of(plan, 2), grant);

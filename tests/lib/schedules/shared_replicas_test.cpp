@@ -1,4 +1,4 @@
-// Replicas that share weights wait for nobody, but before an evaluation or a
+// Replicas that share weights do not wait, except before an evaluation or a
 // checkpoint, and until it is over.
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Line {
   std::vector<double> ends = std::vector<double>(6);  ///< of all, by seat
 };
 
-/// Of turns from that one on. Each seat is given its next grant when it has
+/// Actions of turns from that one on. Each seat gets its next grant when it has
 /// carried out the last.
 Line done_in(Simulation& simulation, const std::vector<Grant>& grants,
              std::int64_t from = 0) {

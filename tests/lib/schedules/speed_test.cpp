@@ -40,14 +40,14 @@ std::vector<TimedAction> timeline_of(const Traits& traits, const Costs& costs,
   return simulate(plan, costs, capacities_of(plan, 2), actions);
 }
 
-TEST(Speed, OfBackpropIsThatOfOneBlockAndEveryBlockMostlyWaits) {
+TEST(Speed, SpeedOfBackpropIsThatOfOneBlockAndEveryBlockMostlyWaits) {
   const Speed speed = steady(kBackprop, equal_costs(4));
   EXPECT_NEAR(speed.seconds_per_turn, 12, 1e-9);
   EXPECT_NEAR(speed.speed_up, 1, 1e-9);
   for (const double part : speed.utilisation) EXPECT_NEAR(part, 0.25, 1e-9);
 }
 
-TEST(Speed, OfLocalLossesKeepsEveryBlockBusy) {
+TEST(Speed, SpeedOfLocalLossesKeepsEveryBlockBusy) {
   const Speed speed = steady(kLocal, equal_costs(4));
   EXPECT_NEAR(speed.speed_up, 4, 1e-9);
   for (const double part : speed.utilisation) EXPECT_NEAR(part, 1, 1e-9);
@@ -58,7 +58,7 @@ TEST(Speed, WithTheSlackOfARunIsTheIdealOne) {
   EXPECT_NEAR(steady(kReplay, equal_costs(4)).speed_up, 3, 1e-9);
 }
 
-TEST(Speed, OfAPipeIsThatOfItsSlowBlock) {
+TEST(Speed, SpeedOfAPipeIsThatOfItsSlowBlock) {
   Costs costs = equal_costs(3);
   costs.blocks[1].slowness = 1.5;
   const Speed speed = steady(kLocal, costs);
@@ -74,7 +74,7 @@ TEST(Speed, IsOverTheMeasuredSecondsOfOneBlockWhenTheyAreKnown) {
   EXPECT_NEAR(steady(kLocal, costs).speed_up, 1.5, 1e-9);
 }
 
-TEST(Speed, OfALinkThatIsTooNarrowIsTheLinks) {
+TEST(Speed, SpeedOfALinkThatIsTooNarrowIsTheLinks) {
   Costs costs = equal_costs(2);
   costs.bandwidth = 100;
   costs.bytes = {{.activation = 500, .gradient = 9e9}};
@@ -120,7 +120,7 @@ TEST(CostModel, P6_EqualsTheSimulationForRandomCosts) {
   }
 }
 
-TEST(Costs, OfAMessageAreItsBytesAndTheLatency) {
+TEST(Costs, CostsOfAMessageAreItsBytesAndTheLatency) {
   Costs costs = equal_costs(2);
   costs.latency = 0.5;
   costs.bandwidth = 100;

@@ -46,7 +46,7 @@ double seconds_per_turn(const RunPlan& plan) {
   return steady_speed(plan, costs, capacities_of(plan, 2)).seconds_per_turn;
 }
 
-TEST(Sweeps, OfOneStepFromTheTopAreAPlainBackward) {
+TEST(Sweeps, SweepsOfOneStepFromTheTopAreAPlainBackward) {
   for (int block = 1; block <= 3; ++block)
     EXPECT_EQ(turn_of(plan_of(3, moving(1)), block), "F0 B0 U0");
 }
@@ -154,8 +154,8 @@ TEST(Sweeps, NeedBlocksThatWaitForEachOther) {
       ThrowsMessage<UserError>(HasSubstr("micro_batches = 1")));
 }
 
-/// Of the losses of blocks 3 and 4, which move block 2, block 1 takes that of
-/// block 3 alone.
+/// Block 1 takes the loss of block 3 alone, where the losses of blocks 3 and 4
+/// move block 2.
 TEST(Sweeps, AVariableMovesByOneGradient) {
   const std::vector<Traits> boundaries = {Traits{.reach = 2}, moving(1),
                                           Traits{.own = true}};

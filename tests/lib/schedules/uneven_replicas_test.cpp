@@ -47,7 +47,7 @@ std::string text_of(const RunPlan& plan, int seat) {
   return to_text(actions_of(by_block(plan.blocks, seat), {.end_turn = 2}));
 }
 
-TEST(UnevenReplicas, OfTheUpperBlockHaveAShareOfTheTurnEach) {
+TEST(UnevenReplicas, ReplicasOfTheUpperBlockHaveAShareOfTheTurnEach) {
   const RunPlan plan = plan_with({1, 2});
   ASSERT_EQ(plan.blocks.size(), 3U);
   EXPECT_EQ(plan.depth(), 2);
@@ -56,7 +56,7 @@ TEST(UnevenReplicas, OfTheUpperBlockHaveAShareOfTheTurnEach) {
   EXPECT_EQ(text_of(plan, 3), "F1 B1 X1 S1 U1 F3 B3 X3 S3 U3");
 }
 
-TEST(UnevenReplicas, OfTheLowerBlockHaveAShareOfTheTurnEach) {
+TEST(UnevenReplicas, ReplicasOfTheLowerBlockHaveAShareOfTheTurnEach) {
   const RunPlan plan = plan_with({2, 1});
   ASSERT_EQ(plan.blocks.size(), 3U);
   EXPECT_EQ(plan.depth(), 2);
@@ -76,7 +76,7 @@ std::vector<Counts> lists() {
   return {{2, 1}, {1, 2}, {4, 2}, {2, 4}, {3, 1, 3}, {1, 4, 2}, {6, 3, 2}};
 }
 
-TEST(UnevenReplicas, OfABlockForwardEachBatchOfTheDataOnce) {
+TEST(UnevenReplicas, ReplicasOfABlockForwardEachBatchOfTheDataOnce) {
   for (const Counts& counts : lists()) {
     const RunPlan plan = plan_with(counts);
     std::map<int, std::vector<std::int64_t>> forwarded;

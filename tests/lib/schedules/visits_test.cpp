@@ -55,7 +55,7 @@ TEST(Visits, SendTheOwnPartDownBeforeTheyTakeAnotherFromAbove) {
   EXPECT_TRUE(yields_of(plan, 2, above).empty());
 }
 
-TEST(Visits, OfAFurtherReachRelayWhatGoesOn) {
+TEST(Visits, VisitsOfAFurtherReachRelayWhatGoesOn) {
   const RunPlan plan = plan_of(5, within(2));
   EXPECT_EQ(turn_of(plan, 3), "F0 B0 B0.1 B0.2 U0");
   const auto relayed =
@@ -89,7 +89,7 @@ TEST(Visits, MakeTheTimeOfATurnIndependentOfTheDepth) {
   EXPECT_NEAR(seconds_per_turn(plan_of(8, Traits{}), 1, 2), 24, 1e-9);
 }
 
-TEST(Visits, OfSeveralBatchesHideTheForwardsToo) {
+TEST(Visits, VisitsOfSeveralBatchesHideTheForwardsToo) {
   // 8 (F + 2 B) = 40 s, where each batch by itself would take 8 * 6 s.
   const MicroBatches cut{.count = 8, .samples = 8};
   EXPECT_LE(seconds_per_turn(plan_of(4, within(1), cut), 1, 2), 44);

@@ -26,7 +26,7 @@ TEST(ZeroBubbleH1, SplitsNoBackwardFromWhichNobodyBelowWaits) {
   EXPECT_EQ(first_turn_of(two, 4), "F0 D0 F1 D1 W0 W1 U1");
 }
 
-TEST(ZeroBubbleH1, OfAShortTurnWithTooFewBatchesIs1F1B) {
+TEST(ZeroBubbleH1, ZeroBubbleH1OfAShortTurnWithTooFewBatchesIs1F1B) {
   const MicroBatches cut{
       .count = 4, .samples = 8, .turns_per_epoch = 2, .last_samples = 3};
   const Grant second{.first_turn = 1, .end_turn = 2};

@@ -28,7 +28,7 @@ void expect_mask(const at::Tensor& mask) {
       << mask.sizes() << " with strides " << mask.strides();
 }
 
-TEST(PhiloxMask, OfAnyShapeIsThatOfTheOracle) {
+TEST(PhiloxMask, PhiloxMaskOfAnyShapeIsThatOfTheOracle) {
   for (const std::vector<std::int64_t>& sizes :
        {std::vector<std::int64_t>{}, {1}, {1000}, {7, 33}, {5, 3, 7, 9}})
     expect_mask(at::empty(sizes));
@@ -56,12 +56,12 @@ TEST(PhiloxMask, BehindAnOffsetInItsStorageIsTheSame) {
   expect_mask(at::empty({100}).slice(0, 3));
 }
 
-TEST(PhiloxMask, OfNothingIsLeftAlone) {
+TEST(PhiloxMask, PhiloxMaskOfNothingIsLeftAlone) {
   expect_mask(at::empty({0, 3}));
 }
 
 /// The first samples of a batch have the masks that they have in a larger one.
-TEST(PhiloxMask, OfFewerSamplesIsTheBeginningOfThatOfMore) {
+TEST(PhiloxMask, PhiloxMaskOfFewerSamplesIsTheBeginningOfThatOfMore) {
   const at::Tensor all = at::empty({9, 4, 5, 5});
   const at::Tensor few = at::empty({5, 4, 5, 5});
   fill_philox_mask(all, kP, kKey);

@@ -44,7 +44,7 @@ Net convolutional() {
   return net;
 }
 
-/// Of two outputs, and two inputs one of which nothing is made of.
+/// Net of two outputs and two inputs, one of which is unused.
 Net several() {
   at::manual_seed(3);
   Net net{.inputs = {leaf({4, 6}), leaf({4, 6})},

@@ -20,7 +20,7 @@ OptimizerKeys corrected_by(std::string_view name,
   return keys;
 }
 
-/// Of an update that applies one batch.
+/// Facts of an update that applies one batch.
 UpdateInfo stale_by(std::int64_t updates, std::int64_t turn = 0) {
   UpdateInfo info{.turn = turn, .rate = 0.1};
   info.in_updates.add(updates);
@@ -121,7 +121,7 @@ TEST(SpikeCompensation, WithoutItDelayedGradientsLagBehind) {
   EXPECT_GT((net.weights - undelayed(5, 8)).abs().max().item<double>(), 0.05);
 }
 
-TEST(SpikeCompensation, OfOneUpdateIsNesterovsMomentum) {
+TEST(SpikeCompensation, SpikeCompensationOfOneUpdateIsNesterovsMomentum) {
   Trained net(corrected_by("spike_compensation", {{"weight_decay", 0.1}}));
   Trained nesterov(
       corrected_by("none", {{"weight_decay", 0.1}, {"nesterov", true}}));
@@ -167,7 +167,7 @@ TEST(SpikeCompensation, WantsSgdWithAVelocityAndNoOtherLookAhead) {
   EXPECT_EQ(refusal({{"momentum", 0.9}, spike}), "");
 }
 
-TEST(Corrections, OfAnUnknownNameAreRefused) {
+TEST(Corrections, CorrectionsOfAnUnknownNameAreRefused) {
   EXPECT_NE(refusal({{"correction.name", "none_such"}}).find("pipemare"),
             std::string::npos);
 }
@@ -223,7 +223,7 @@ TEST(DelayCompensation, IsExactOnAQuadraticWhoseCurvatureItKnows) {
       compensated({{"correction.strength", 3 / (4.5 * 4.5)}}, 4.5, 1.5), 6);
 }
 
-TEST(DelayCompensation, OfStrength0OrUnmovedWeightsIsNone) {
+TEST(DelayCompensation, DelayCompensationOfStrength0OrUnmovedWeightsIsNone) {
   EXPECT_EQ(compensated({{"correction.strength", 0.0}}, 4.5, 1.5), 4.5);
   EXPECT_EQ(compensated({}, 4.5, 2), 4.5);
   EXPECT_DOUBLE_EQ(compensated({}, 4.5, 1.5), 4.5 + 0.04 * 4.5 * 4.5 * 0.5);

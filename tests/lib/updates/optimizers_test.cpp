@@ -36,7 +36,7 @@ TEST(Sgd, KeepsItsVelocityInItsState) {
   EXPECT_NEAR(first(named[0].second), 1 - 0.1 - 0.15, 1e-6);
 }
 
-/// Of the table of rules.
+/// Every rule of the table.
 class EveryOptimizer : public testing::TestWithParam<OptimizerRow> {
  protected:
   OptimizerOptions options() const {
@@ -47,7 +47,7 @@ class EveryOptimizer : public testing::TestWithParam<OptimizerRow> {
   static constexpr double kMomentum = 0.9;
 };
 
-/// Of weights [2, 3], another for every step.
+/// Gradient of weights [2, 3], another for every step.
 at::Tensor gradient_of(int step) {
   return at::sin(at::arange(6).to(at::kFloat) + step).view({2, 3});
 }
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EveryOptimizer,
                            return std::string(info.param.name);
                          });
 
-TEST(Optimizer, OfAnUnknownNameIsRefusedWithAllNames) {
+TEST(Optimizer, OptimizerOfAnUnknownNameIsRefusedWithAllNames) {
   try {
     make_optimizer({.name = "adamq"}, parameters({"w"}));
     FAIL() << "it was made";
@@ -237,7 +237,7 @@ TEST(LearningRate, IsStableBetweenWarmUpAndCooldown) {
   EXPECT_NEAR(rate.at(39, 40, {10}), 0.28, 1e-12);
 }
 
-TEST(LearningRate, OfEachScheduleBeginsAtItsBaseAndNeverRises) {
+TEST(LearningRate, LearningRateOfEachScheduleBeginsAtItsBaseAndNeverRises) {
   for (const RateScheduleRow& row : rate_schedules()) {
     const LearningRate rate{.base = 1,
                             .schedule = row.make,

@@ -54,7 +54,7 @@ inline std::vector<double> after(int steps, const OptimizerKeys& keys,
 /// number, from 1. It remembers what a rule remembers.
 using PlainRule = std::function<double(double weight, double gradient, int t)>;
 
-/// The same by a rule written out for one number.
+/// Weights after steps by a rule written out for one number.
 inline std::vector<double> plainly_after(int steps, const PlainRule& rule) {
   std::vector<double> weights = kFourWeights;
   for (std::size_t i = 0; i < 4; ++i) {

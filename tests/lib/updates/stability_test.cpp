@@ -61,8 +61,8 @@ std::vector<double> trained(const Case& of, double rate) {
   return seen;
 }
 
-/// Of the matrix that takes (w of now and the last D steps, v) to those of the
-/// next step.
+/// Spectral radius of the matrix that takes (w of now and the last D steps, v)
+/// to those of the next step.
 double spectral_radius(const Case& of, double rate) {
   const double kept = of.spike ? std::pow(of.momentum, of.delay) : 1;
   const double of_gradient = of.spike ? (1 - kept) / (1 - of.momentum) : 0;
@@ -96,7 +96,7 @@ void expect_edge(const Case& of, double rate) {
       << of.momentum << ", " << of.delay << ", " << of.spike;
 }
 
-TEST(StabilityEdge, OfDelayedSgdIsThatOfTheFormula) {
+TEST(StabilityEdge, StabilityEdgeOfDelayedSgdIsThatOfTheFormula) {
   for (const int delay : {0, 1, 3, 6})
     expect_edge({.delay = delay},
                 2 * std::sin(std::numbers::pi / (2 * (2 * delay + 1))));

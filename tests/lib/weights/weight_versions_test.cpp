@@ -51,7 +51,7 @@ TEST_F(WeightVersionsTest, TodaysShareTheStorageOfTheBlock) {
   EXPECT_EQ(versions_.held_bytes(), 0);
 }
 
-TEST_F(WeightVersionsTest, OfOneVersionThereIsOneTwin) {
+TEST_F(WeightVersionsTest, OneVersionHasOneTwin) {
   const auto first = versions_.today();
   EXPECT_EQ(versions_.today(), first);
 }
@@ -73,7 +73,7 @@ TEST_F(WeightVersionsTest, AreOverwrittenWhenNobodyHoldsThem) {
   EXPECT_EQ(weight_of(versions_.today()).data_ptr(), storage);
 }
 
-TEST_F(WeightVersionsTest, OfDelayDTakeDPlusOneStorages) {
+TEST_F(WeightVersionsTest, VersionsOfDelayDTakeDPlusOneStorages) {
   std::set<void*> storages;
   std::deque<std::shared_ptr<Block>> in_flight;
   for (int turn = 0; turn < 20; ++turn) {

@@ -79,7 +79,7 @@ Flight batch_of_one() {
 
 struct Seen {
   const char* view;
-  /// Of the first factor, the second, and the input.
+  /// Gradients of the first factor, the second, and the input.
   std::vector<float> gradients;
 };
 

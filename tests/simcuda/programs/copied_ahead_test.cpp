@@ -17,7 +17,7 @@ namespace sluice::copied_ahead_test {
 
 const c10::Device kGpu(c10::DeviceType::CUDA, 0);
 
-/// Of batch t every number is t.
+/// Source in whose batch t every number is t.
 class Numbers final : public Source {
  public:
   Batch batch(std::int64_t t) override {

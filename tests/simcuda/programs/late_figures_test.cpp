@@ -74,7 +74,7 @@ TEST(LateFigures, AreThoseOfTheCpuInTheirOrder) {
 }
 
 /// The norm goes from block to block as a tensor of the GPU.
-TEST(LateFigures, OfAModelThatIsClippedAsAWholeAreThoseOfTheCpu) {
+TEST(LateFigures, FiguresOfAModelThatIsClippedAsAWholeAreThoseOfTheCpu) {
   const auto last_block = [](const std::string& device,
                              const std::string& scope) {
     const std::string lines = fmt::format(

@@ -83,7 +83,7 @@ std::int64_t pinned_by_libtorch(const std::string& text) {
   return found.empty() ? 0 : std::stoll(found[1]);
 }
 
-/// Of each of 12 turns one tensor up and one down.
+/// Each of 12 turns sends one tensor up and one down.
 TEST_F(PinnedSlots, TakeThePlaceOfLibTorchsMemory) {
   const Trained slots = trained("slots", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0");
   const Trained refused = trained(

@@ -49,7 +49,7 @@ class RanksOnGpus : public testing::Test {
     ASSERT_EQ(outcome_.status, 0) << outcome_.text;
     metrics_ = slurp(folder_.path() + "/run/metrics.jsonl");
   }
-  /// Of both blocks.
+  /// Sum over both blocks.
   std::int64_t count(const std::string& key) const {
     const std::regex number("\"" + key + "\": ?([0-9]+)");
     std::int64_t sum = 0;
@@ -106,8 +106,8 @@ TEST_F(RanksOnGpus, ThatAreToldToGoThroughTheHostWithoutAWord) {
   EXPECT_THAT(outcome_.text, Not(HasSubstr("through the host")));
 }
 
-/// It isn't what the ranks of a run must agree on.
-TEST_F(RanksOnGpus, OfWhichOneWantsNotToGoThroughTheHost) {
+/// cuda_ipc may differ between the ranks of a run.
+TEST_F(RanksOnGpus, RanksGoThroughTheHostWhereOneRefusesCudaIpc) {
   train("[ $RANK = 1 ] && KEYS=cuda_ipc=false || KEYS=cuda_ipc=true", "$KEYS");
   expect_through_host("cuda_ipc = false");
 }
@@ -120,12 +120,12 @@ std::string on_hosts_marked(const std::string& mark) {
       std::string(64, 'a'), mark);
 }
 
-TEST_F(RanksOnGpus, OfAutoTransportUseCudaIpcWhereTheyAreOnOneHost) {
+TEST_F(RanksOnGpus, RanksOfAutoTransportUseCudaIpcWhereTheyAreOnOneHost) {
   train(on_hosts_marked("same"), "transport=auto");
   expect_by_ipc();
 }
 
-TEST_F(RanksOnGpus, OfAutoTransportGoThroughTheHostBetweenHosts) {
+TEST_F(RanksOnGpus, RanksOfAutoTransportGoThroughTheHostBetweenHosts) {
   train(on_hosts_marked("$RANK"), "transport=auto");
   expect_through_host("they are on two hosts");
 }

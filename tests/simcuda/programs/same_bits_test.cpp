@@ -32,7 +32,7 @@ class Runs {
     do_run(environment, fmt::format("{} {} --dir {}", config, keys, next()));
     return at_end();
   }
-  /// The same in two parts.
+  /// Weights of a run in two parts.
   NamedTensors weights_of_two_parts(const std::string& keys,
                                     const std::string& keys_of_second) {
     const std::string config = folder_.path() + "/config.toml";

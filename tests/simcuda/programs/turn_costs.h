@@ -22,7 +22,7 @@ struct TurnCosts {
 /// "{1, 2, 3, 4}"
 std::string to_text(const TurnCosts& costs);
 
-/// Of the inner one of three blocks.
+/// Limits of the inner one of three blocks.
 struct TurnCostLimit {
   std::string_view net;   ///< of nets()
   std::string_view way;   ///< "memory", "socket", "shared", "pinned", "ipc"
@@ -44,7 +44,7 @@ TurnCosts costs_in_process(const std::string& config, WayInProcess way);
 /// Bytes of messages that the host copies into shared memory and out of it, in
 /// a turn of all blocks.
 std::int64_t bytes_copied_by_host(const std::string& config, WayInProcess way);
-/// Of the program in processes over shared memory, in the folder.
+/// Costs of the program in processes over shared memory, in the folder.
 TurnCosts costs_by_ipc(const std::string& config, const std::string& folder);
 
 }  // namespace sluice

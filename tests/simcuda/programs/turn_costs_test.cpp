@@ -92,7 +92,7 @@ TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
 
 /// Norms, factor and products are a few operations of all gradients; the host
 /// reads none of them.
-TEST(TurnCosts, OfClippingAreAFewLaunchesAndNoWait) {
+TEST(TurnCosts, TurnCostsOfClippingAreAFewLaunchesAndNoWait) {
   const TurnCosts plain = costs_in_process(
       turn_costs_config("resnet32", "plain", ""), WayInProcess::memory);
   const TurnCosts clipping = costs_in_process(
@@ -103,7 +103,7 @@ TEST(TurnCosts, OfClippingAreAFewLaunchesAndNoWait) {
 }
 
 /// Steps are counted for all parameters at once.
-TEST(TurnCosts, OfAdamAreThoseOfSgdAndOneLaunch) {
+TEST(TurnCosts, TurnCostsOfAdamAreThoseOfSgdAndOneLaunch) {
   const TurnCosts sgd = costs_in_process(
       turn_costs_config("resnet32", "plain", ""), WayInProcess::memory);
   const TurnCosts adam = costs_in_process(
@@ -111,7 +111,7 @@ TEST(TurnCosts, OfAdamAreThoseOfSgdAndOneLaunch) {
   EXPECT_LE(adam.launches, sgd.launches + 1);
 }
 
-TEST(TurnCosts, OfDropoutAreNoFurtherCopies) {
+TEST(TurnCosts, TurnCostsOfDropoutAreNoFurtherCopies) {
   if (!has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
     GTEST_SKIP() << "built with nvcc, whose kernels don't run here";
   const TemporaryFolder folder;

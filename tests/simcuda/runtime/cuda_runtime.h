@@ -36,7 +36,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   return sluice::simcuda::call("cudaLaunchKernelEx()", [&] {
-    // Of the streams of other devices it takes none.
+    // CUDA takes no stream of another device here.
     if (sluice::simcuda::device_of(sluice::simcuda::number_of_stream(
             config->stream)) != sluice::simcuda::current_device())
       return cudaErrorInvalidResourceHandle;

@@ -19,7 +19,7 @@ bool is_visible(int device) {
 }  // namespace
 
 bool have_peer_access() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it later
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): it is set before
   const char* const text = std::getenv("SIMCUDA_PEERS");
   return text == nullptr || std::string_view(text) != "0";
 }

@@ -80,7 +80,7 @@ void run_block(Running& now, ThreadOrder order) {
   for (Fiber& fiber : now.fibers) prepare(now, fiber);
   std::size_t done = 0;
   while (done == 0) done = run_up_to_barrier(now, order);
-  // Those that wait there are left: nothing on their stacks has a destructor.
+  // Fibers that wait there are left: their stacks hold nothing to destroy.
   if (done != now.fibers.size())
     report("a kernel has a barrier that not all threads of a block come to");
 }

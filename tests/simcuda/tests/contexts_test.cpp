@@ -1,4 +1,4 @@
-// CUDA that is started on a device that nobody has asked for is reported.
+// CUDA that starts on a device that no code has asked for is reported.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <c10/util/Exception.h>
@@ -76,7 +76,7 @@ TEST_F(StartOfCuda, ByTheWaitOfAThreadWithoutADeviceForACopyIsRight) {
   EXPECT_TRUE(copy.tensor.eq(1).all().item<bool>());
 }
 
-TEST(CurrentDevice, OfTheCpuIsNothing) {
+TEST(CurrentDevice, CurrentDeviceOfTheCpuIsNone) {
   const CurrentDevice on(c10::DeviceType::CPU);
   EXPECT_EQ(current_device(), 0);
 }

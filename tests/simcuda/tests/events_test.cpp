@@ -21,7 +21,7 @@ namespace sluice::simcuda::events_test {
 
 class Events : public Simulated {};
 
-TEST_F(Events, OfCopiesAreUsedAgain) {
+TEST_F(Events, EventsOfCopiesAreUsedAgain) {
   const at::Tensor there = at::zeros({100}, kGpu) + 1;
   const auto copy = [&] { copy_to_host(there).wait(); };
   copy();
@@ -43,7 +43,7 @@ std::int64_t events_of(const std::function<void()>& work) {
 }
 
 /// Labels are, among others.
-TEST_F(Events, OfSmallCopiesToTheGpuAreNone) {
+TEST_F(Events, EventsOfSmallCopiesToTheGpuAreNone) {
   for (const std::int64_t more : {0, 1}) {
     at::Tensor there;
     EXPECT_EQ(
@@ -54,14 +54,14 @@ TEST_F(Events, OfSmallCopiesToTheGpuAreNone) {
 }
 
 /// The copy would make the host wait for what is computed.
-TEST_F(Events, OfSmallCopiesFromOtherMemoryAreThoseOfLargeOnes) {
+TEST_F(Events, EventsOfSmallCopiesFromOtherMemoryAreThoseOfLargeOnes) {
   at::Tensor there;
   EXPECT_EQ(events_of([&] { there = on_device(at::full({10}, 3.0), kGpu); }),
             1);
   EXPECT_TRUE((there + 1).cpu().eq(4).all().item<bool>());
 }
 
-TEST_F(Events, OfSmallCopiesToTheHostAreOne) {
+TEST_F(Events, EventsOfSmallCopiesToTheHostAreOne) {
   for (const std::int64_t more : {0, 1}) {
     const at::Tensor sum = pinned(3, kSmall + more).to(kGpu) + 1;
     ToHost copy;
@@ -73,7 +73,7 @@ TEST_F(Events, OfSmallCopiesToTheHostAreOne) {
 }
 
 /// Who counts what moves tensors leaves the clock's out.
-TEST_F(Events, OfAClockAreCountedApart) {
+TEST_F(Events, EventsOfAClockAreCountedApart) {
   const Counts before = counts();
   GpuClock clock(kGpu);
   clock.resume(Op::forward);
@@ -84,7 +84,7 @@ TEST_F(Events, OfAClockAreCountedApart) {
 }
 
 /// Else who waits for the first would wait for the second, or for nothing.
-TEST_F(Events, OfTwoCopiesUnderWayAreTwo) {
+TEST_F(Events, EventsOfTwoCopiesUnderWayAreTwo) {
   const at::Tensor there = at::zeros({100}, kGpu) + 1;
   const ToHost first = copy_to_host(there);
   const ToHost second = copy_to_host(there + 1);
@@ -94,7 +94,7 @@ TEST_F(Events, OfTwoCopiesUnderWayAreTwo) {
   EXPECT_EQ(second.tensor.max().item<float>(), 2);
 }
 
-TEST_F(Events, OfAClockAreASampleThatStandsForAll) {
+TEST_F(Events, EventsOfAClockAreASampleThatStandsForAll) {
   GpuClock clock(kGpu);
   TimeSpent spent;
   const auto act = [&](std::int64_t times) {
@@ -115,7 +115,7 @@ TEST_F(Events, OfAClockAreASampleThatStandsForAll) {
               static_cast<double>(2 * GpuClock::kTimed) * once, 1e-9 * once);
 }
 
-TEST_F(Events, OfAClockAreUsedAgain) {
+TEST_F(Events, EventsOfAClockAreUsedAgain) {
   GpuClock clock(kGpu);
   TimeSpent spent;
   const std::int64_t made = counts().events_made;

@@ -67,7 +67,7 @@ std::vector<float> values_of(const Shape& shape) {
 
 class CodecThere : public Simulated {};
 
-TEST_F(CodecThere, OfInt8HasTheBitsOfTheCpu) {
+TEST_F(CodecThere, CodecThereOfInt8HasTheBitsOfTheCpu) {
   const CodecKernels& cpu = cpu_codec_kernels();
   ASSERT_NE(cuda_codec_kernels(), nullptr);
   const CodecKernels& cuda = *cuda_codec_kernels();
@@ -259,7 +259,7 @@ TEST_F(PlantedInAKernel, ABarrierForSomeThreadsIsFound) {
               testing::Contains(HasSubstr("not all threads of a block")));
 }
 
-/// Of the host, say.
+/// Memory of the host, for instance.
 TEST_F(PlantedInAKernel, MemoryOfNoDeviceIsRefused) {
   std::vector<std::int32_t> here(static_cast<std::size_t>(kElements));
   cudaLaunchConfig_t config;

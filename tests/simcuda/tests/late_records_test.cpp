@@ -68,7 +68,7 @@ TEST_F(LateRecordsOfGpus, ComeAtOnceWhereThatIsWanted) {
   EXPECT_THAT(written_, ElementsAre(2));
 }
 
-TEST_F(LateRecordsOfGpus, OfTheCpuComeAtOnceUnlessOthersAreBefore) {
+TEST_F(LateRecordsOfGpus, LateRecordsOfTheCpuComeAtOnceUnlessOthersAreBefore) {
   LateRecords late(8);
   add(late, figure_on(at::kCPU, 1));
   EXPECT_THAT(written_, ElementsAre(2));

@@ -45,8 +45,8 @@ at::Tensor from_the_middle(double value) {
       [whole](void*) {}, at::TensorOptions(at::kFloat));
 }
 
-/// LibTorch's allocator isn't told of a copy of a tensor that begins elsewhere
-/// than the memory does.
+/// LibTorch's allocator doesn't learn of a copy of a tensor that begins
+/// elsewhere than the memory does.
 TEST_F(Memory, PinnedMemoryReleasedUnderACopyFromItsMiddleIsReported) {
   at::Tensor source = from_the_middle(1);
   const at::Tensor there = source.to(kGpu, /*non_blocking=*/true);
@@ -80,7 +80,7 @@ TEST_F(Memory, BuffersArePinnedOnceTheirSizeIsKnown) {
   EXPECT_EQ(source(6000).bytes, 6000u);
 }
 
-/// They are taken in the event loop of a link.
+/// Links take buffers in their event loop.
 TEST_F(Memory, BuffersAreTakenWhileCudaIsBusy) {
   const BufferSource source = pinned_buffers(kGpu);
   std::unique_lock driver(machine().mutex);

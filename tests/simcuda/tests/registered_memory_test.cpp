@@ -40,7 +40,7 @@ class RegisteredMemory : public Simulated {
     return {memory_->data() + start, bytes};
   }
   std::span<std::byte> all() const { return memory(0, memory_->size()); }
-  /// It has the memory, of which nobody else may be left.
+  /// Tensor that alone holds the memory.
   at::Tensor tensor_there(double value) const {
     at::Tensor tensor = at::from_blob(
         memory_->data(), {kLarge}, [keep = memory_](void*) {},
@@ -77,7 +77,7 @@ TEST_F(RegisteredMemory, IsRefusedWhereSomeOfItIsRegistered) {
   EXPECT_TRUE(registered(memory(0, 4096)));
 }
 
-TEST_F(RegisteredMemory, OfNoBytesIsRefused) {
+TEST_F(RegisteredMemory, RegisteredMemoryOfNoBytesIsRefused) {
   EXPECT_FALSE(registered({}));
   EXPECT_THAT(why_, HasSubstr("invalid argument"));
 }
@@ -126,7 +126,7 @@ TEST_F(RegisteredMemory, StaysWhileItIsCopiedFrom) {
   kept.reset();  // no copy uses it any more, or that would be reported
   memory_ = std::make_shared<std::vector<std::byte>>(4 * kSmallCopy);
   const auto other = registered(all());
-  // It looks for what is done, of tests before too.
+  // A copy looks for copies that are done, those of earlier tests too.
   for (int i = 0; i < 100 && !watched.expired(); ++i)
     on_device(tensor_there(4), kGpu).cpu();
   EXPECT_TRUE(watched.expired());
@@ -156,7 +156,7 @@ TEST_F(RegisteredMemory, TakesWhatLeavesAGpu) {
   EXPECT_EQ(counts().pinned_allocations, before.pinned_allocations);
 }
 
-/// Its slot is given to nobody else before.
+/// The slot stays taken until the copy has completed.
 TEST_F(RegisteredMemory, ThatACopyFillsStaysUntilThatIsThere) {
   const std::weak_ptr<std::vector<std::byte>> watched = memory_;
   std::shared_ptr<void> kept = registered(all());
@@ -174,7 +174,7 @@ TEST_F(RegisteredMemory, ThatACopyFillsStaysUntilThatIsThere) {
   EXPECT_EQ(take_reports(), std::vector<std::string>());
 }
 
-/// They go by other memory, as without any.
+/// Such tensors go by other memory, as without registered memory.
 TEST_F(RegisteredMemory, IsNotTakenBySmallTensorsOrWhereNoneIsLeft) {
   const Counts before = counts();
   int asked = 0;

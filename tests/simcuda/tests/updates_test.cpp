@@ -133,7 +133,7 @@ TEST_F(Updates, BesideTheVersionBeforeAreAsFewLaunches) {
 }
 
 /// As of several batches, or of replicas.
-TEST_F(Updates, OfAWindowAreSumsAndMeansInTwoLaunches) {
+TEST_F(Updates, UpdatesOfAWindowAreSumsAndMeansInTwoLaunches) {
   const NamedTensors weights = weights_on(kGpu, 60);
   Tensors sums = slopes_of(weights, 0);
   const Tensors first = sums;

@@ -1,4 +1,5 @@
-// A worker process for the tests: joins a rendezvous and does as it was told.
+// A worker process for the tests: joins a rendezvous and does what its
+// arguments say.
 //   peer relay ADDRESS BLOCK BLOCKS [MARK]
 //       passes messages up and down; with the mark of a host over TLS, but over
 //       shared memory to peers of the same mark

@@ -30,7 +30,7 @@ struct Row {
   std::int64_t allocations;  ///< by operator new
 };
 
-// Of a machine of two cores that other programs use too.
+// Figures of a machine of two cores that other programs use too.
 constexpr Row kRows[] = {
     {"memory", 4096, 0, 0, 0, 5},
     {"memory", 1048576, 0, 0, 0, 5},

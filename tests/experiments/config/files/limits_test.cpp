@@ -105,7 +105,7 @@ TEST_F(ConfigLimits, HoldForTheValuesOfAllFilesTogether) {
               HasSubstr("have more than 100000 values"));
 }
 
-TEST(ConfigText, OfHalfAMillionKeysIsRefusedBeforeItIsParsed) {
+TEST(ConfigText, ConfigOfHalfAMillionKeysIsRefusedBeforeItIsParsed) {
   const auto refusal_of = [](const std::string& text) {
     return error_of([&] { parse_toml(text, "a.toml"); });
   };

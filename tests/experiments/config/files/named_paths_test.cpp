@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -51,7 +52,7 @@ TEST_F(NamedPaths, AreLookedForBesideTheConfigWhereverTheProgramIsStarted) {
               HasSubstr("file = \"" + path("configs/sets/notes.txt")));
 }
 
-TEST_F(NamedPaths, OfTheCommandLineAreLookedForInTheCurrentFolder) {
+TEST_F(NamedPaths, PathsOfTheCommandLineAreLookedForInTheCurrentFolder) {
   config(kText);
   write_text("configs/sets/notes.txt");
   write_text("here/mine.txt");
@@ -72,7 +73,7 @@ TEST_F(NamedPaths, AreLookedForBelowTheRootOfDataAfterThat) {
                                   HasSubstr("beside the config")));
 }
 
-TEST_F(NamedPaths, OfAScriptedNetworkNameBothPlacesInTheirError) {
+TEST_F(NamedPaths, PathsOfAScriptedNetworkNameBothPlacesInTheirError) {
   config("model = {name = 'torchscript', file = 'net.pt'}\n");
   const Outcome missing = from_here("plan ../configs/c.toml");
   EXPECT_EQ(missing.status, 2);
@@ -81,7 +82,7 @@ TEST_F(NamedPaths, OfAScriptedNetworkNameBothPlacesInTheirError) {
                     HasSubstr("configs/net.pt"), HasSubstr(path("here"))));
 }
 
-TEST_F(NamedPaths, OfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
+TEST_F(NamedPaths, PathsOfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
   write("configs/w.safetensors", "x");
   ConfigNode named = {.value = ConfigNode::Table{}};
   const Origin origin = {.file = config(""), .line = 1};
@@ -90,18 +91,19 @@ TEST_F(NamedPaths, OfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
   named.set_path("data.folder", {.value = "sets", .origin = origin});
   const ConfigNode found = with_named_paths(named);
   EXPECT_EQ(found.find("initial_weights")->literal(),
-            quoted(path("configs/w.safetensors")));
+            sluice::quoted(path("configs/w.safetensors")));
   EXPECT_EQ(found.find("data")->find("folder")->literal(),
-            quoted(path("configs/sets")));
+            sluice::quoted(path("configs/sets")));
 }
 
 // Names of token files are of data.folder, whatever lies beside the config.
-TEST_F(NamedPaths, OfTokensInAFolderStayNames) {
+TEST_F(NamedPaths, PathsOfTokensInAFolderStayNames) {
   write("configs/train.bin", "x");
   const Origin origin = {.file = config(""), .line = 1};
   for (const auto& [row, literal] :
-       {std::pair<std::string, std::string>{"tokens", quoted("train.bin")},
-        {"tensors", quoted(path("configs/train.bin"))}}) {
+       {std::pair<std::string, std::string>{"tokens",
+                                            sluice::quoted("train.bin")},
+        {"tensors", sluice::quoted(path("configs/train.bin"))}}) {
     ConfigNode named = {.value = ConfigNode::Table{}};
     named.set_path("data.name", {.value = row, .origin = origin});
     named.set_path("data.train", {.value = "train.bin", .origin = origin});

@@ -27,7 +27,7 @@ auto refusal(const std::string& text) {
   return [text] { parse_injections(text, 3); };
 }
 
-TEST(Injection, OfAKillNamesABlockAndATurn) {
+TEST(Injection, InjectionOfAKillNamesABlockAndATurn) {
   const Injection kill = one("kill block 2 @ turn 50");
   EXPECT_EQ(kill.what, What::kill);
   EXPECT_EQ(kill.block, 2);
@@ -48,7 +48,7 @@ TEST(Injection, MayWaitForTheStartAnEvaluationOrACheckpoint) {
   EXPECT_EQ(checkpoint.turn, 8);
 }
 
-TEST(Injection, OfADelayNamesALinkAndATime) {
+TEST(Injection, InjectionOfADelayNamesALinkAndATime) {
   const Injection delay = one("delay 1->2 20ms");
   EXPECT_EQ(delay.what, What::delay);
   EXPECT_EQ(delay.block, 1);
@@ -57,11 +57,11 @@ TEST(Injection, OfADelayNamesALinkAndATime) {
   EXPECT_EQ(one("delay 3->2 0.5s").delay, milliseconds(500));
 }
 
-TEST(Injection, OfASlowBlockNamesAFactor) {
+TEST(Injection, InjectionOfASlowBlockNamesAFactor) {
   EXPECT_EQ(one("slow block 1 x1.5").factor, 1.5);
 }
 
-TEST(Injection, OfACorruptionNamesALinkAndATurn) {
+TEST(Injection, InjectionOfACorruptionNamesALinkAndATurn) {
   const Injection corrupt = one("corrupt 2->1 @ 10");
   EXPECT_EQ(corrupt.what, What::corrupt);
   EXPECT_EQ(corrupt.block, 2);
@@ -69,7 +69,7 @@ TEST(Injection, OfACorruptionNamesALinkAndATurn) {
   EXPECT_EQ(corrupt.turn, 10);
 }
 
-TEST(Injection, OfAFailingCheckpointNamesATurn) {
+TEST(Injection, InjectionOfAFailingCheckpointNamesATurn) {
   EXPECT_EQ(one("fail checkpoint @ turn 40").turn, 40);
 }
 

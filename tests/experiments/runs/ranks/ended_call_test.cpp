@@ -57,7 +57,7 @@ class EndedCall : public testing::Test {
   const Secret secret_ = make_secret();
 };
 
-TEST_F(EndedCall, OfRank0TellsEachThatCallsAndEndsWithTheLast) {
+TEST_F(EndedCall, EndedCallOfRank0AnswersEachCallerAndEndsWithTheLast) {
   const auto begun = std::chrono::steady_clock::now();
   std::future<void> rank_0 = rank_0_refuses(600s);
   const auto why =
@@ -70,7 +70,7 @@ TEST_F(EndedCall, OfRank0TellsEachThatCallsAndEndsWithTheLast) {
   EXPECT_LT(seconds_since(begun), kSoon);
 }
 
-TEST_F(EndedCall, OfAllRanksKeepsNoneOfThem) {
+TEST_F(EndedCall, EndedCallOfAllRanksKeepsNoneOfThem) {
   const auto begun = std::chrono::steady_clock::now();
   std::future<void> rank_0 = rank_0_refuses(600s);
   for (const int number : {1, 2})

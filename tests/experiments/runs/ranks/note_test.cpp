@@ -51,7 +51,7 @@ TEST(Note, SaysThatThereWillBeNoRun) {
               ThrowsMessage<UserError>(HasSubstr("the disk is full")));
 }
 
-TEST(Note, OfARankThatHasEndedIsTakenOnce) {
+TEST(Note, NoteOfARankThatHasEndedIsTakenOnce) {
   EXPECT_EQ(take_refusal(test_job(), 2), "");
   const PostedNote posted(job_of_ended(test_job(), 2),
                           {.refusal = "no such file"});
@@ -90,7 +90,7 @@ TEST(Note, ThatOthersCanReadIsRefused) {
               ThrowsMessage<UserError>(HasSubstr("remove it")));
 }
 
-TEST(Note, OfAProcessThatIsGoneDoesNotCount) {
+TEST(Note, NoteOfAProcessThatIsGoneDoesNotCount) {
   const PostedNote posted(test_job(), example());
   std::ofstream(posted.path()) << R"({"pid": 2147483646, "address": "x"})";
   EXPECT_THROW(wait_for_note(test_job(), 30ms), UserError);

@@ -201,7 +201,7 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
 class EitherOfTwoRanks : public TwoRanks,
                          public testing::WithParamInterface<int> {
  protected:
-  /// `more` is wrong for a rank by itself; the other one hears of it, long
+  /// `more` is wrong for a rank by itself; the other one learns of it, long
   /// before it would give up.
   void expect_both_to_end(const std::string& more, const std::string& why) {
     constexpr double kSoon = 40;  // s: a busy machine takes its time
@@ -292,7 +292,7 @@ class TwoRanksWithFiles : public TwoRanks {
   }
 };
 
-TEST_F(TwoRanksWithFiles, OfOneNameButOtherContentsAreRefused) {
+TEST_F(TwoRanksWithFiles, FilesOfOneNameButOtherContentsAreRefused) {
   write_mnist("one", 'a');
   write_mnist("two", 'b');
   start(with("one"), with("two"));
@@ -300,7 +300,7 @@ TEST_F(TwoRanksWithFiles, OfOneNameButOtherContentsAreRefused) {
       "the data file train-images-idx3-ubyte is \"37648 bytes with CRC-32C");
 }
 
-TEST_F(TwoRanksWithFiles, OfOneContentMayLieAnywhere) {
+TEST_F(TwoRanksWithFiles, FilesOfOneContentMayLieAnywhere) {
   write_mnist("one", 'a');
   write_mnist("two", 'a');
   start(with("one"), with("two"));
@@ -311,7 +311,7 @@ TEST_F(TwoRanksWithFiles, OfOneContentMayLieAnywhere) {
 // LibTorch obeys this variable: the rank computes with other instructions.
 constexpr const char* kOldProcessor = "env ATEN_CPU_CAPABILITY=default";
 
-TEST_F(TwoRanks, OfAnotherInstructionSetSaySoOnBothSides) {
+TEST_F(TwoRanks, RanksOfAnotherInstructionSetSaySoOnBothSides) {
   start({}, {.before = kOldProcessor});
   if (said(0).find("instruction_set") == std::string::npos &&
       status_of(0) == 0 && said(1).find("\"DEFAULT\"") != std::string::npos)
@@ -326,7 +326,8 @@ TEST_F(TwoRanks, OfAnotherInstructionSetSaySoOnBothSides) {
   EXPECT_NE(run.at("builds").at("rank 0").at("instruction_set"), "DEFAULT");
 }
 
-TEST_F(TwoRanks, OfAnotherInstructionSetAreRefusedWhereEqualBuildsAreAskedFor) {
+TEST_F(TwoRanks,
+       RanksOfAnotherInstructionSetAreRefusedWhereEqualBuildsAreAskedFor) {
   start({.more = "equal_builds=true"},
         {.more = "equal_builds=true", .before = kOldProcessor});
   expect_refused("equal_builds = true asks for the same");

@@ -37,12 +37,12 @@ Variables with(Variables variables, const Variables& changes) {
   return variables;
 }
 
-TEST(Rank, OfAProcessOnItsOwnIsNone) {
+TEST(Rank, ProcessOnItsOwnIsNoRank) {
   EXPECT_FALSE(rank_in({}).has_value());
   EXPECT_FALSE(rank_in({{"HOME", "/root"}, {"MASTER_ADDR", "a"}}).has_value());
 }
 
-TEST(Rank, OfTheOnlyProcessIsNone) {
+TEST(Rank, OnlyProcessIsNoRank) {
   EXPECT_FALSE(rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"},
                                       {"OMPI_COMM_WORLD_SIZE", "1"}}))
                    .has_value());
@@ -58,7 +58,7 @@ TEST(Rank, IsReadFromOpenMpi) {
   EXPECT_TRUE(rank->one_host);
 }
 
-TEST(Rank, OfOpenMpiIsOnSeveralHostsWhenNotAllAreHere) {
+TEST(Rank, RankOfOpenMpiIsOnSeveralHostsWhenNotAllAreHere) {
   EXPECT_FALSE(
       rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}))->one_host);
 }
@@ -77,7 +77,7 @@ TEST(Rank, IsReadFromSlurm) {
   EXPECT_TRUE(rank->one_host);
 }
 
-TEST(Rank, OfABatchScriptIsNone) {
+TEST(Rank, BatchScriptIsNoRank) {
   // sbatch sets these for the one process that the script is.
   EXPECT_FALSE(rank_in({{"SLURM_PROCID", "0"},
                         {"SLURM_NTASKS", "4"},

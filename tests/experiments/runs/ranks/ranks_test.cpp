@@ -155,7 +155,7 @@ TEST_F(Ranks, OnSeveralHostsTrainTheSameBitsOverTls) {
 }
 
 /// Ranks 0 and 1 are on one "host", rank 2 on another.
-TEST_F(Ranks, OfAutoTransportHaveANearNeighbourAndAFarOne) {
+TEST_F(Ranks, RanksOfAutoTransportHaveANearNeighbourAndAFarOne) {
   const Outcome outcome =
       start_all(with_secret() + "\nexport SLUICE_HOST_MARK=host$((RANK / 2))",
                 train("transport=auto"));
@@ -170,7 +170,7 @@ TEST_F(Ranks, OfAutoTransportHaveANearNeighbourAndAFarOne) {
   expect_bits_of_one_process();
 }
 
-TEST_F(Ranks, OfAutoTransportFindThatTheyAreOnOneHostAfterAll) {
+TEST_F(Ranks, RanksOfAutoTransportFindThatTheyAreOnOneHostAfterAll) {
   const Outcome outcome = start_all(with_secret(), train("transport=auto"));
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text,
@@ -178,7 +178,7 @@ TEST_F(Ranks, OfAutoTransportFindThatTheyAreOnOneHostAfterAll) {
   expect_bits_of_one_process();
 }
 
-TEST_F(Ranks, OfAutoTransportOnSeveralHostsNeedASecretToo) {
+TEST_F(Ranks, RanksOfAutoTransportOnSeveralHostsNeedASecretToo) {
   const Outcome outcome = start_all(on_hosts(), train("transport=auto"));
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, HasSubstr("SLUICE_SECRET_FILE=FILE"));
@@ -264,8 +264,8 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
 }
 
-// They wait for its centre, and may give it up a little before rank 0 does.
-TEST_F(Ranks, OfAQuorumLoseNobodyBecauseTheFirstReplicaHangs) {
+// The other ranks wait for its centre, and may give up a little before rank 0.
+TEST_F(Ranks, RanksOfAQuorumLoseNoReplicaBecauseTheFirstHangs) {
   const Outcome outcome = start_all(
       "",
       train("blocks=1 schedule=free replicas.count=4 "
@@ -279,7 +279,7 @@ TEST_F(Ranks, OfAQuorumLoseNobodyBecauseTheFirstReplicaHangs) {
 
 // All wait for replica 3 at the end, for longer than `timeout`, and nothing
 // comes from anybody meanwhile.
-TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
+TEST_F(Ranks, RanksOfReplicasWaitForASlowOneAsLongAsItTakes) {
   const Outcome outcome = start_all(
       "",
       train("blocks=2 replicas.count=3 replicas.policy=elastic "
@@ -296,7 +296,7 @@ TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
 }
 
 // Processes in a time namespace have a steady clock of their own.
-TEST_F(Ranks, OfAnotherClockShareOneTimeline) {
+TEST_F(Ranks, RanksOfAnotherClockShareOneTimeline) {
   constexpr double kAhead = 5000;
   const std::string before =
       fmt::format("unshare --time --monotonic {} --fork --kill-child", kAhead);
@@ -366,7 +366,7 @@ TEST_F(SlurmRanks, UnderSrunTrainTheSameBits) {
   expect_bits_of_one_process();
 }
 
-TEST_F(SlurmRanks, OfABatchScriptAloneStartItsOwnWorkers) {
+TEST_F(SlurmRanks, RanksOfABatchScriptAloneStartItsOwnWorkers) {
   const std::string script = write(
       "batch.sh",
       fmt::format("#!/bin/sh\n{} {}\n", SLUICE_PROGRAM, command("ranks", "")));

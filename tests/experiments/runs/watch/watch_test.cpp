@@ -52,7 +52,7 @@ TEST(Watch, MarksTheBlockThatWaitsLeast) {
   EXPECT_THAT(page, HasSubstr("epoch 0.84 of 2.00, 800 samples/s, 5 s left"));
 }
 
-TEST(Watch, OfOneBlockMarksNone) {
+TEST(Watch, WatchOfOneBlockMarksNone) {
   EXPECT_THAT(status_page(run(Json::array({block(1, 0)})).dump(), 1000),
               Not(HasSubstr("<")));
 }
@@ -116,7 +116,7 @@ TEST_F(WatchProgram, KnowsWhatWorkersTellEverySecond) {
   }
 }
 
-TEST_F(WatchProgram, OfNoRunIsOneErrorLine) {
+TEST_F(WatchProgram, WatchProgramOfNoRunIsOneErrorLine) {
   const Outcome shown = sluice("watch " + path("none"));
   EXPECT_EQ(shown.status, 2);
   EXPECT_EQ(std::count(shown.text.begin(), shown.text.end(), '\n'), 1)

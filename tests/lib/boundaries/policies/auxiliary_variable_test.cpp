@@ -147,7 +147,7 @@ TEST(AuxiliaryVariable, RunsOfOneStepHaveTheBitsOfBackPropagation) {
   EXPECT_GT(distance(trained(net("policy = 'block_admm'")), backprop), 1e-4);
 }
 
-TEST(AuxiliaryVariable, OfOneBlockIsSgd) {
+TEST(AuxiliaryVariable, AuxiliaryVariableOfOneBlockIsSgd) {
   const std::string one =
       "blocks = 1\nmodel = {hidden = [24, 20]}\noptimizer = {lr = 0.05}\n";
   EXPECT_EQ(difference(trained(one + "boundary = {policy = 'penalty'}\n"),
@@ -295,7 +295,7 @@ std::string still(const char* policy, int beta) {
          ".0, step_size = " + std::to_string(1.0 / beta);
 }
 
-TEST(SettledVariables, OfAPenaltyLeaveAResidualOfOneOverBeta) {
+TEST(SettledVariables, SettledVariablesOfAPenaltyLeaveAResidualOfOneOverBeta) {
   const Settled loose(still("penalty", 50));
   const Settled tight(still("penalty", 500));
   for (std::size_t k = 0; k < 2; ++k) {
@@ -308,7 +308,7 @@ TEST(SettledVariables, OfAPenaltyLeaveAResidualOfOneOverBeta) {
   }
 }
 
-TEST(SettledVariables, OfAnAugmentedLagrangianLeaveNone) {
+TEST(SettledVariables, SettledVariablesOfAnAugmentedLagrangianLeaveNone) {
   const Settled settled(still("augmented_lagrangian", 5));
   const Settled penalty(still("penalty", 5));
   for (std::size_t k = 0; k < 2; ++k) {
@@ -346,7 +346,7 @@ TEST(AuxiliaryVariable, ABlockOfWeightsFirstWaitsForNoBlockAbove) {
   EXPECT_EQ(needs_of(down.plans[0], 1, {.op = Op::backward}).size(), 1U);
 }
 
-TEST(AuxiliaryVariable, OfSamplesGoesOnWhenBetaRises) {
+TEST(AuxiliaryVariable, AuxiliaryVariableOfSamplesGoesOnWhenBetaRises) {
   const auto rising = [](const std::string& second) {
     return trained(kNet +
                    std::string("turns = 20\n"
@@ -375,7 +375,8 @@ TEST(AuxiliaryVariable, OfSamplesGoesOnWhenBetaRises) {
 
 /// The serial-parallel hybrid: what variables were before other epochs is
 /// forgotten, so that block 2 waits an epoch for new ones.
-TEST(AuxiliaryVariable, OfSamplesBeginAnewAfterAnEpochOfBackPropagation) {
+TEST(AuxiliaryVariable,
+     AuxiliaryVariableOfSamplesBeginAnewAfterAnEpochOfBackPropagation) {
   const std::string penalty =
       "boundary = {policy = 'penalty', memory = 'sample', order = "
       "'weights_first'}\n";

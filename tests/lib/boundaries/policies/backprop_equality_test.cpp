@@ -160,7 +160,7 @@ TEST(OptimizerStep, AdamWIsNearTorchOptim) {
           torch::optim::AdamWOptions(1e-3).weight_decay(0.1)));
 }
 
-TEST(Clipping, OfTheModelIsThatOfTorch) {
+TEST(Clipping, ClippingOfTheModelIsThatOfTorch) {
   Training training(small_experiment(
       "blocks = 3\nturns = 1\n" + std::string(kMlpNoDropout) +
       "optimizer = {lr = 0.5, clip = {norm = 0.1, scope = 'model'}}\n"));
@@ -184,7 +184,7 @@ NamedTensors trained(const std::string& lines) {
   return training.weights();
 }
 
-TEST(Clipping, OfTheModelDoesNotDependOnTheCut) {
+TEST(Clipping, ClippingOfTheModelDoesNotDependOnTheCut) {
   const std::string rest =
       std::string(kMlp) +
       "optimizer = {lr = 0.05, clip = {norm = 0.5, scope = 'model'}}\n";
@@ -193,7 +193,7 @@ TEST(Clipping, OfTheModelDoesNotDependOnTheCut) {
             "");
 }
 
-TEST(Clipping, OfABlockDependsOnTheCut) {
+TEST(Clipping, ClippingOfABlockDependsOnTheCut) {
   const std::string rest =
       std::string(kMlp) + "optimizer = {lr = 0.05, clip = {norm = 0.5}}\n";
   EXPECT_NE(difference(trained("blocks = 1\n" + rest),
@@ -201,7 +201,7 @@ TEST(Clipping, OfABlockDependsOnTheCut) {
             "");
 }
 
-TEST(LearningRate, OfABlockIsItsOwn) {
+TEST(LearningRate, LearningRateOfABlockIsItsOwn) {
   Training training(small_experiment(
       std::string("blocks = 2\n") + kMlpNoDropout +
       "optimizer = {lr = 0.05, momentum = 0.5, 1 = {lr = 0}}\n"));

@@ -81,7 +81,7 @@ TEST(Shadow, LearnsAsASourceOfWeightZeroDoes) {
   EXPECT_GT(distance(only(shadow, "synthesizers."), first), 1e-3);
 }
 
-TEST(Shadow, OfALocalLossTrainsItsHead) {
+TEST(Shadow, ShadowOfALocalLossTrainsItsHead) {
   const std::string lines =
       kNet + rate(0.1) +
       "boundary = {policy = 'blend', sources = [{policy = 'backprop'}, "
@@ -210,7 +210,7 @@ TEST(Shadow, FiguresAreOneForAnOracle) {
   EXPECT_EQ(figures["shadow_sign_agreement"], 1);
 }
 
-TEST(Shadow, OfTheGradientFromAboveIsRefused) {
+TEST(Shadow, ShadowOfTheGradientFromAboveIsRefused) {
   try {
     blend(
         "{policy = 'local_loss'}, {policy = 'delayed_gradient', shadow = "
@@ -326,7 +326,7 @@ std::string three_sources(double lr) {
          "{hidden = 1, width = 16}}]}\n";
 }
 
-TEST(Blend, OfADelayedALocalAndASyntheticGradientIsTheirSum) {
+TEST(Blend, BlendOfADelayedALocalAndASyntheticGradientIsTheirSum) {
   const Training start(small_experiment(three_sources(0.1)));
   ThreeSources oracle(start.weights(), 0.1);
   SampleSource source(start.experiment.data->train.samples(),
@@ -340,7 +340,7 @@ TEST(Blend, OfADelayedALocalAndASyntheticGradientIsTheirSum) {
   EXPECT_EQ(difference(trained(three_sources(0.1)), oracle.weights()), "");
 }
 
-TEST(Blend, OfThreeSourcesHearsEachOfThem) {
+TEST(Blend, BlendOfThreeSourcesHasTheGradientOfEach) {
   const NamedTensors all = trained(three_sources(0.1));
   for (const char* weight : {"weight = 0.5", "weight = 0.3", "weight = 0.2"}) {
     std::string without = three_sources(0.1);

@@ -69,7 +69,7 @@ TEST_P(EveryMethod, X2_EveryGradientDependsOnItsBatch) {
       }
 }
 
-/// Those whose gradients are the true ones when nothing learns.
+/// Methods whose gradients are the true ones when nothing learns.
 class TrueMethod : public EveryMethod {};
 
 TEST_P(TrueMethod, X3_WithoutLearningDelayedGradientsAreBackprops) {

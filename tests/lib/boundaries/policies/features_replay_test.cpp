@@ -95,7 +95,7 @@ TEST(FeaturesReplay, R7_TheGapToDelayedBackpropShrinksWithTheLearningRate) {
 }
 
 TEST(FeaturesReplay, R3_TheLastBlockIsThatOfBackprop) {
-  // Its first update: the blocks below have not moved yet.
+  // First update of block 3: the blocks below have not moved yet.
   const std::string rest = std::string("turns = 1\n") + kNet + rate(0.1);
   EXPECT_EQ(difference(applications(rest + replay()).at(3),
                        applications(rest + kBackprop).at(3)),

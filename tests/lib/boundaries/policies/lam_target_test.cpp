@@ -105,7 +105,7 @@ TEST(LamTarget, ChangesWhatTheLowerSynthesizerLearns) {
   EXPECT_GT(distance(only(one, "synthesizers.0."), other), 1e-4);
 }
 
-TEST(LamTarget, OfTwoBlocksIsWithoutEffect) {
+TEST(LamTarget, LamTargetOfTwoBlocksIsWithoutEffect) {
   const std::string rest =
       "blocks = ['0', '1-']\nmodel = {hidden = [24]}\n" + rate(0.05);
   EXPECT_EQ(difference(trained(rest + blend(0.25, "")),

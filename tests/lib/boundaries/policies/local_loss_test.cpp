@@ -64,7 +64,7 @@ TEST(Backprop, L3_WeightsAboveChangeTheGradient) {
             "");
 }
 
-/// A head that is told other labels.
+/// A head that gets other labels.
 class Mislabelled final : public Lower {
  public:
   explicit Mislabelled(std::unique_ptr<Lower> policy)
@@ -178,14 +178,14 @@ NamedTensors layers_of(NamedTensors all) {
   return all;
 }
 
-TEST(Blend, OfBackpropAloneIsBackprop) {
+TEST(Blend, BlendOfBackpropAloneIsBackprop) {
   const std::string rest = std::string(kMlp) + kRate;
   EXPECT_EQ(difference(layers_of(trained(rest + blend(1, 0))),
                        trained(rest + kBackprop)),
             "");
 }
 
-TEST(Blend, OfALocalLossAloneIsThatLocalLoss) {
+TEST(Blend, BlendOfALocalLossAloneIsThatLocalLoss) {
   const std::string rest = std::string(kMlp) + kRate;
   EXPECT_EQ(difference(trained(rest + blend(0, 1)), trained(rest + kLinear)),
             "");

@@ -130,7 +130,7 @@ TEST(MonoForwardRuns, L8_OfOneBlockAreBackprop) {
             "");
 }
 
-/// Of one turn, when the weights of block 2 have been moved before.
+/// Gradients of one turn after the weights of block 2 were moved.
 Applications with_moved_block_2() {
   Training training(small_experiment(net(kMonoForward, 1)));
   for (auto& [name, weight] : training.block(2).weights())

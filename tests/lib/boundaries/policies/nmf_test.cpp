@@ -210,7 +210,7 @@ TEST(Nmf, BeginsWithFactorsThatShareNoUnit) {
   EXPECT_TRUE(f.sum(0).gt(0).all().item<bool>()) << "a unit has no factor";
 }
 
-TEST(Nmf, OfAsManyFactorsAsUnitsLetsFeaturesThrough) {
+TEST(Nmf, NmfOfAsManyFactorsAsUnitsLetsFeaturesThrough) {
   const at::Tensor h = drawn("h", {4, 5}).abs();
   const auto off = [&](std::int64_t rank) {
     const auto lower = boundary({{"rank", {.value = rank}}});
@@ -280,7 +280,7 @@ TEST(Nmf, TakesFlatFeaturesAlone) {
       ThrowsMessage<UserError>(HasSubstr("nmf takes flat features")));
 }
 
-/// They are each replica's own, and what is in flight has a part of them.
+/// Factors are each replica's own, and batches in flight hold a part of them.
 TEST(Nmf, GoesWithNeitherReplicasNorDelays) {
   const auto reading = [](const std::string& above, const std::string& more) {
     return [lines = "blocks = 3\nmodel = {hidden = [24, 20]}\n" + more +

@@ -126,7 +126,7 @@ TEST_F(RawInputOn, EveryEngineGivesTheSameBits) {
   EXPECT_EQ(difference(weights_on("processes", config), expected), "");
 }
 
-TEST_F(RawInputOn, OfBatchesInFlightSurvivesACheckpoint) {
+TEST_F(RawInputOn, RawInputOfBatchesInFlightSurvivesACheckpoint) {
   const std::string config = write("c.toml", config_with(kDelayedBlend));
   const auto run = [&](const std::string& dir, const std::string& more) {
     const Outcome outcome = sluice("run " + config + " engine=virtual --dir " +

@@ -373,7 +373,7 @@ TEST(Reach, GradientsComeApartAtABoundaryWithoutALossOfItsOwn) {
 }
 
 TEST(Reach, BackLinkWithoutALinkIsGreedyAndWithAWholeOneThePairwiseSum) {
-  // Of two modules of two blocks each, K = 4 with the last layer.
+  // Two modules of two blocks each, K = 4 with the last layer.
   const std::string net =
       "turns = 6\nblocks = ['0', '1', '2', '3']\nmodel = {hidden = [24, 20, "
       "18]}\n";
@@ -443,7 +443,7 @@ class Scalar final : public Layer {
   at::Tensor weight_;
 };
 
-/// Its loss is the mean of the features times its weight.
+/// Head whose loss is the mean of the features times its weight.
 class ScalarHead final : public Head {
  public:
   explicit ScalarHead(double weight)

@@ -40,7 +40,7 @@ MakePredictor configure_counted(Fields& fields) {
   };
 }
 
-/// A policy at features [4, 5, 5], and what it is asked: maps, whose BatchNorm
+/// A policy at features [4, 5, 5], and its calls: maps, whose BatchNorm
 /// moves statistics.
 class SynthesizerGraph : public testing::Test {
  protected:

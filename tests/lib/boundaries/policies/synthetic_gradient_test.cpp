@@ -88,7 +88,7 @@ void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
   };
 }
 
-/// Answers with what it has been told: an oracle, when that is the truth.
+/// Predicts the gradient that it was given: an oracle, when that is the truth.
 class Told final : public Lower {
  public:
   explicit Told(std::map<std::int64_t, at::Tensor> signals)
@@ -101,7 +101,7 @@ class Told final : public Lower {
     signal.gradients = {signals_.at(context.batch)};
     return signal;
   }
-  /// The truth is told, so the targets are the truth as well.
+  /// The truth is given, so the targets are the truth as well.
   Lesson learn(const BatchContext& context) override {
     EXPECT_TRUE(context.from_above.at(0).equal(signals_.at(context.batch)));
     return {};
@@ -371,7 +371,8 @@ TEST(SyntheticGradient, MayLearnAsPublishedCodeDoes) {
             1e-6);
 }
 
-TEST(SyntheticGradient, OfARandomBiasIsFirstTheSameForAllSamples) {
+TEST(SyntheticGradient,
+     SyntheticGradientOfARandomBiasIsFirstTheSameForAllSamples) {
   for (const char* net :
        {kNet,
         "blocks = ['0', '1-']\nmodel = {name = 'conv3', channels = 8}\n"}) {

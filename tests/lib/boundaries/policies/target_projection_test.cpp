@@ -66,8 +66,8 @@ TEST(TargetProjection, ProjectsEachTokensLabel) {
   EXPECT_TRUE(gradient[0][1].equal(gradient[1][0]));
 }
 
-/// Of the network, when the blocks below the last learn from projections of
-/// that scale.
+/// Loss of the network, when the blocks below the last learn from projections
+/// of that scale.
 double loss_with(const std::string& scale) {
   struct Losses final : Sink {
     void write(const Record& record) override {

@@ -59,7 +59,7 @@ NamedTensors only(const NamedTensors& all, const std::string& prefix) {
 class Kept final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
-  /// Of a block's records that have it.
+  /// Values of that name in a block's records.
   std::vector<double> values(const char* name, int block = 0) const {
     std::vector<double> all;
     for (const Record& record : records)
@@ -276,7 +276,7 @@ TEST(Unlock, NamesItsModelsByTheLayerBelow) {
   EXPECT_EQ(shapes, expected);
 }
 
-TEST(Unlock, OfOneBoundaryLeavesTheOthersLocked) {
+TEST(Unlock, UnlockOfOneBoundaryLeavesTheOthersLocked) {
   const Experiment experiment = small_experiment(
       kNet + rate(0.1) +
       "boundary = {1 = {policy = 'synthetic_gradient'}, 2 = {policy = "

@@ -21,7 +21,7 @@ std::string net(double lr) {
 /// What has come down beside the gradients, in the order of the lessons.
 using Seen = std::vector<Tensors>;
 
-/// Back-propagation that is told the weights of the block above.
+/// Back-propagation that gets the weights of the block above.
 class Told final : public Lower {
  public:
   explicit Told(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}

@@ -49,7 +49,7 @@ struct Stepped {
       update.apply(each, {.rate = kRate});
     }
   }
-  /// Those that a batch is forwarded with which has so many updates ahead.
+  /// Weights with which a batch is forwarded that has so many updates ahead.
   Tensors predicted(std::int64_t updates_ahead) {
     const auto view = make_weight_view(
         {.delay = 1, .weights = weights_at_backward("predict")},
@@ -114,7 +114,7 @@ TEST(Predict, CountsTheDecoupledDecayOfAdamwAndMuon) {
   }
 }
 
-TEST(Predict, OfNoUpdatesAheadIsTheWeightsAsTheyAre) {
+TEST(Predict, PredictOfNoUpdatesAheadIsTheWeightsAsTheyAre) {
   Stepped stepped({.momentum = 0.5});
   stepped.step(5);
   EXPECT_EQ(distance(stepped.predicted(0), stepped.now()), 0);
@@ -161,7 +161,7 @@ TEST(Predict, IsStashAtLearningRateZeroAndNotAbove) {
   EXPECT_NE(difference(moving.at(1), moving_stashed.at(1)), "");
 }
 
-TEST(Predict, OfOneBlockIsBackprop) {
+TEST(Predict, PredictOfOneBlockIsBackprop) {
   const std::string rest =
       "blocks = 1\nmodel = {hidden = [24]}\n" + momentum(0.1);
   const auto predicted =

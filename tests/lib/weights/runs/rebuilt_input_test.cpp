@@ -237,7 +237,7 @@ TEST(Petra, T2_OfOneBlockIsBackprop) {
   EXPECT_GT(distance(with("['0-1', '2-3', '4-']", petra_keys), backprop), 1e-3);
 }
 
-TEST(Petra, OfLayersWithoutAnInverseReplaysTheirInputs) {
+TEST(Petra, PetraOfLayersWithoutAnInverseReplaysTheirInputs) {
   const auto mlp = [](const std::string& view) {
     return "blocks = 3\nmodel = {hidden = [24, 20]}\nboundary = {policy = "
            "'fully_decoupled', weights = '" +
@@ -248,7 +248,7 @@ TEST(Petra, OfLayersWithoutAnInverseReplaysTheirInputs) {
   EXPECT_NE(difference(rebuilt, trained(mlp("stash"))), "");
 }
 
-/// Of block 2.
+/// Most bytes that block 2 holds.
 double most_bytes(const std::string& view, const char* what) {
   class Kept final : public Sink {
    public:

@@ -32,7 +32,7 @@ Trained trained(const std::string& lines) {
   return done;
 }
 
-TEST(Recompute, OfAPipelineKeepsNoGraphAndHasTheSameBits) {
+TEST(Recompute, RecomputeOfAPipelineKeepsNoGraphAndHasTheSameBits) {
   for (const char* order : {"turns", "gpipe", "1f1b"}) {
     const std::string rest = std::string("order = '") + order + "'";
     const Trained kept = trained(net(rest));
@@ -43,7 +43,7 @@ TEST(Recompute, OfAPipelineKeepsNoGraphAndHasTheSameBits) {
   }
 }
 
-TEST(Recompute, OfAPipelineIsRefusedBesideOtherWeights) {
+TEST(Recompute, RecomputeOfAPipelineIsRefusedBesideOtherWeights) {
   EXPECT_THAT(
       [] {
         small_experiment(net("recompute = true, weights = 'double_buffer'"));

@@ -189,7 +189,7 @@ TEST(VerticalSync, IsNotStashOnceWeightsMove) {
             "");
 }
 
-/// Of two turns between blocks as well, in either order, and with windows.
+/// Delays of two turns between blocks too, in either order, and with windows.
 TEST(VerticalSync, GoesWithOtherDelays) {
   for (const char* order : {"A", "B"}) {
     const auto told = std::make_shared<Told>();
