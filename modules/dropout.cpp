@@ -30,14 +30,28 @@ at::Tensor draw_in_order(const at::Tensor& input, double p, DropoutUnit unit,
   return drawn.bernoulli_(1 - p, generator).div_(1 - p);
 }
 
+/// Fills the mask of a forward that is captured before each of its replays.
+void draw_for_each_replay(const at::Tensor& mask, double p, const Pass& pass) {
+  Pass replayed = pass;
+  replayed.draws = nullptr;
+  pass.draws->push_back([mask, p, replayed](std::int64_t batch) {
+    Pass today = replayed;
+    today.batch = batch;
+    fill_philox_mask(mask, p, today.key("dropout"));
+  });
+}
+
 /// Masks::philox: on the device of the input; for elements laid out like it.
 at::Tensor draw_by_index(const at::Tensor& input, double p, DropoutUnit unit,
-                         std::uint64_t key) {
+                         const Pass& pass) {
   const auto options = input.options().dtype(at::kFloat);
   at::Tensor drawn = unit == DropoutUnit::element
                          ? at::empty_like(input, options)
                          : at::empty(mask_sizes(input, unit), options);
-  fill_philox_mask(drawn, p, key);
+  if (pass.draws != nullptr)
+    draw_for_each_replay(drawn, p, pass);
+  else
+    fill_philox_mask(drawn, p, pass.key("dropout"));
   return drawn;
 }
 
@@ -63,7 +77,7 @@ Dropout::Dropout(double p, DropoutUnit unit) : p_(p), unit_(unit) {
 at::Tensor Dropout::draw(const at::Tensor& input, const Pass& pass) const {
   if (pass.masks == Masks::generator)
     return draw_in_order(input, p_, unit_, pass.generator("dropout"));
-  return draw_by_index(input, p_, unit_, pass.key("dropout"));
+  return draw_by_index(input, p_, unit_, pass);
 }
 
 Tensors Dropout::forward(const Tensors& inputs, const Pass& pass) {

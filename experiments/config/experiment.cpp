@@ -13,6 +13,7 @@
 #include "experiments/config/files/interpolation.h"
 #include "experiments/config/files/named_paths.h"
 #include "experiments/config/free_schedule_rules.h"
+#include "experiments/config/graph_rules.h"
 #include "experiments/config/lengths.h"
 #include "experiments/config/own_loop_rules.h"
 #include "experiments/config/phase_plans.h"
@@ -112,6 +113,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   experiment.capacities = capacities_of(
       experiment.plans, static_cast<std::size_t>(experiment.slack));
   finish_resolved(top, experiment);
+  check_graphs(experiment, top);
 }
 
 }  // namespace

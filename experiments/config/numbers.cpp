@@ -15,12 +15,12 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 21> kNoNumbers = {
+constexpr std::array<std::string_view, 22> kNoNumbers = {
     "name",       "engine",   "transport",    "threads",    "log_every",
     "slack",      "timeout",  "allocator",    "checkpoint", "hashes",
     "on_failure", "restarts", "on_nan",       "reconnect",  "trace",
     "forecast",   "cuda_ipc", "equal_builds", "logger",     "gradient_norms",
-    "mps"};
+    "mps",        "graphs"};
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
 constexpr std::array<std::string_view, 4> kNoNumbersOfData = {
     "root", "prefetch", "tokenizer_model", "cache"};

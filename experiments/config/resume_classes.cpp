@@ -32,6 +32,7 @@ constexpr std::array kRows = {
     ResumeClass{"transport", kFree},
     ResumeClass{"cuda_ipc", kFree},
     ResumeClass{"mps", kFree},
+    ResumeClass{"graphs", kFree},
     ResumeClass{"threads", kFree, kLastBits},
     ResumeClass{"log_every", kFree},
     ResumeClass{"slack", kFree},

@@ -99,6 +99,13 @@ void Settings::describe(Fields& fields) {
                       "Multi-Process Service for this run where none runs, so "
                       "that processes compute on one GPU at the same time; it "
                       "ends with the run"});
+  fields.key("graphs", graphs,
+             {.text = "on GPUs: capture the operations of a block's forward "
+                      "and backward once, and start them together as CUDA "
+                      "graphs from then on, which takes the host less time "
+                      "where nets are small; the same bits. Takes memory for "
+                      "each batch in flight, and has not been tried on a real "
+                      "GPU"});
   fields.key("epochs", epochs,
              {.text = "length of the training: batches trained on, of all "
                       "replicas, over those of the split",

@@ -7,6 +7,8 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/graphed_forward.h"
+#include "lib/tensors/device_graph.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {
@@ -52,8 +54,21 @@ void Block::set_training(bool training) {
   training_ = training;
 }
 
+void Block::use_graphs() {
+  if (can_capture_graphs(device_))
+    graphs_ = std::make_shared<GraphedForward>(device_);
+}
+
 Tensors Block::forward(const Tensors& inputs, Pass pass) {
   set_training(pass.training);
+  const bool is_captured = pass.draws != nullptr;
+  if (!graphs_ || is_captured || !pass.training || !at::GradMode::is_enabled())
+    return run_layers(inputs, pass);
+  return graphs_->forward(*this, inputs, pass,
+                          [&] { return run_layers(inputs, pass); });
+}
+
+Tensors Block::run_layers(const Tensors& inputs, Pass pass) {
   Tensors values = inputs;
   const Unchanged unchanged({&inputs});
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -81,7 +96,9 @@ Tensors Block::inverse(const Tensors& outputs, Pass pass) {
 }
 
 Block Block::twin() const {
-  return {block_, first_layer_, make_, format_, device_};
+  Block twin(block_, first_layer_, make_, format_, device_);
+  if (graphs_) twin.use_graphs();
+  return twin;
 }
 
 void Block::share_buffers(const Block& twin) {

@@ -15,6 +15,8 @@ namespace sluice {
 /// How 4-dimensional tensors lie in memory.
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
+class GraphedForward;
+
 using Layers = std::vector<std::shared_ptr<Layer>>;
 
 /// Consecutive layers of a model. Used by one thread.
@@ -48,6 +50,10 @@ class Block {
   /// refer to the old one must be gone.
   void share_weights(const Block& twin);
 
+  /// From now on training forwards and their backwards are replays of graphs;
+  /// of twins made later too. Does nothing where the device has none.
+  void use_graphs();
+
   int index() const { return block_; }
   /// Where its weights lie, and its inputs must.
   const c10::Device& device() const { return device_; }
@@ -55,6 +61,7 @@ class Block {
 
  private:
   void set_training(bool training);
+  Tensors run_layers(const Tensors& inputs, Pass pass);
 
   int block_;
   std::int64_t first_layer_;
@@ -65,6 +72,7 @@ class Block {
   NamedTensors parameters_;
   NamedTensors buffers_;
   bool training_ = true;
+  std::shared_ptr<GraphedForward> graphs_;  // nullptr: none are used
 };
 
 /// Puts a block's buffers back as they were when it began: a second forward of

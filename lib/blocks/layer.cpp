@@ -45,6 +45,12 @@ void set_bias(at::Tensor& bias, const at::Tensor* weight, std::uint64_t key) {
 }  // namespace
 
 std::uint64_t Pass::key(std::string_view purpose) const {
+  if (draws != nullptr)
+    throw UserError(
+        "layer {} draws random numbers ({}) that a graph would give again for "
+        "each batch: set graphs = false{}",
+        layer, purpose,
+        masks == Masks::generator ? ", or masks = \"philox\"" : "");
   return random_key({seed, static_cast<std::uint64_t>(layer),
                      static_cast<std::uint64_t>(batch), key_part(purpose)});
 }

@@ -10,6 +10,7 @@
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 
+#include "lib/blocks/mask_draws.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -30,6 +31,10 @@ struct Pass {
   std::int64_t layer = 0;
   bool training = true;
   Masks masks = Masks::philox;
+  /// Where the forward is captured in a graph: what is drawn before each
+  /// replay, in place of what key() and generator() would give, which throw
+  /// UserError.
+  MaskDraws* draws = nullptr;
 
   /// The key of what is drawn for (seed, layer, batch, purpose).
   std::uint64_t key(std::string_view purpose) const;

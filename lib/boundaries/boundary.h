@@ -122,6 +122,11 @@ class Lower : public BoundaryEnd {
   /// Called once for each batch that the block applies, or for each visit of
   /// it: then with the features of the input that came last.
   virtual Signal signal(const BatchContext& context) = 0;
+  /// Whether signal(), where nothing comes from above, is made by operations of
+  /// the device alone from features, labels, attachments and tensors of the
+  /// end, and has no figures, targets or published tensors: then it may be
+  /// captured in a graph.
+  virtual bool depends_on_batch_alone() const { return false; }
   /// The block's gradient for one gradient from above, where several come
   /// separately: of several losses with a reach, or the synthesizers' target
   /// with lam_target.

@@ -19,6 +19,7 @@
 #include "lib/tensors/out_of_memory.h"
 #include "lib/tensors/precision.h"
 #include "lib/tensors/staging.h"
+#include "lib/workers/graphed_lower.h"
 
 namespace sluice {
 
@@ -35,7 +36,9 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                 .mean = settings_.options.accumulate_mean,
                 .clipped = clips_own(),
                 .share = share()},
-               parts.lowers, parts.uppers),
+               settings_.options.graphs ? graphed_lowers(parts.lowers, block_)
+                                        : parts.lowers,
+               parts.uppers),
       replicas_(block_, trained_, settings_.replicas, std::move(parts.replicas),
                 settings_.options.seed),
       evaluated_(block_, trained_),
@@ -48,6 +51,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
                settings_.plans.size());
+  if (settings_.options.graphs) block_.use_graphs();
   if (settings_.optimizer.average > 0 && replica() == 1)
     average_.emplace(settings_.optimizer.average, trained_.tensors());
   enter(0, 0);

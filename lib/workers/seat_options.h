@@ -26,6 +26,8 @@ struct SeatOptions {
   bool hashes = false;
   /// Training records have the norm of the gradients, before they are clipped.
   bool gradient_norms = false;
+  /// A block on a GPU replays graphs of its operations (GraphedForward).
+  bool graphs = false;
 };
 
 }  // namespace sluice

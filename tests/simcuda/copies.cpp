@@ -20,11 +20,24 @@ void wait_for_copy(const Use& use) {
   host_reaches(machine().streams.at(use.stream));
 }
 
+/// Within a device, in a stream that is captured.
+void capture_copy(Capture& capture, const at::Tensor& self,
+                  const at::Tensor& source) {
+  as_cpu(self).copy_(as_cpu(source));
+  capture.add([to = unowned(self), from = unowned(source)](const Use& replay) {
+    read(from, replay);
+    write(to, replay);
+    as_cpu(to).copy_(as_cpu(from));
+  });
+}
+
 /// In the source's stream, as LibTorch does it, with a barrier of both.
 void copy_between_devices(at::Tensor& self, const at::Tensor& source) {
   Machine& m = machine();
   const std::size_t from = computing_on(source.get_device());
   const std::size_t to = computing_on(self.get_device());
+  if (Capture* const capture = from == to ? capture_of(from) : nullptr)
+    return capture_copy(*capture, self, source);
   join(m.streams.at(from), m.streams.at(to));
   const Use use = start(from, "copy_ on devices");
   ++(from == to ? m.counts.launches : m.counts.between_devices);

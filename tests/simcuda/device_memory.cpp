@@ -28,12 +28,6 @@ bool is_in(const Allocation& allocation, const std::byte* address) {
          address < allocation.data + allocation.bytes;
 }
 
-/// The copies that an operation in a stream finds done.
-void finish_copies_into(const Allocation& allocation) {
-  finish_copies_to_device(
-      [&](const CopyToDevice& copy) { return is_in(allocation, copy.to); });
-}
-
 }  // namespace
 
 Allocation* find_allocation(const void* address) {
@@ -54,7 +48,20 @@ std::byte* bytes_at(const Allocation& allocation, const void* address) {
       .bytes_at(static_cast<const std::byte*>(address));
 }
 
+std::byte* operands_at(const Allocation& allocation, const void* address) {
+  Capture* const capture = capture_here(allocation.device);
+  if (capture == nullptr) return bytes_at(allocation, address);
+  return capture->bytes_of(allocation) +
+         (static_cast<const std::byte*>(address) - allocation.data);
+}
+
+void finish_copies_into(const Allocation& allocation) {
+  finish_copies_to_device(
+      [&](const CopyToDevice& copy) { return is_in(allocation, copy.to); });
+}
+
 void read(Allocation& allocation, const Use& use) {
+  if (use.time == 0) return;
   const UsesOfAll uses(allocation);
   if (!is_before(allocation.written, machine().streams.at(use.stream)))
     report_conflict(use, "reads", allocation.written, "writes");
@@ -63,6 +70,7 @@ void read(Allocation& allocation, const Use& use) {
 }
 
 void write(Allocation& allocation, const Use& use) {
+  if (use.time == 0) return;
   const UsesOfAll uses(allocation);
   const Clock& clock = machine().streams.at(use.stream);
   if (!is_before(allocation.written, clock))
@@ -100,15 +108,25 @@ void check_release(const Allocation& allocation, const Use& use) {
       name_of(allocation.stream), use.operation, name_of(use.stream)));
 }
 
+void check_releases(const Allocation& allocation) {
+  // What a graph had is given back to the device, which waits for it.
+  if (allocation.graph != nullptr) return;
+  check_release(allocation, allocation.written);
+  for (const auto& [stream, use] : allocation.read)
+    check_release(allocation, use);
+}
+
 void release(void* data) {
   Machine& m = machine();
   const Lock lock(m.mutex);
   const auto found = m.allocations.find(static_cast<std::byte*>(data));
   if (found == m.allocations.end()) return;
   const Allocation& allocation = found->second;
-  check_release(allocation, allocation.written);
-  for (const auto& [stream, use] : allocation.read)
-    check_release(allocation, use);
+  if (allocation.graph != nullptr && allocation.graph->is_kept) {
+    allocation.graph->released.emplace(allocation.bytes, allocation.data);
+    return;
+  }
+  check_releases(allocation);
   std::erase_if(m.to_device, [&](const CopyToDevice& copy) {
     return is_in(allocation, copy.to);
   });
@@ -118,6 +136,16 @@ void release(void* data) {
       .release(allocation.data, allocation.bytes);
   m.allocations.erase(found);
 }
+
+}  // namespace
+
+void release_memory(GraphMemory& memory) {
+  memory.is_kept = false;
+  for (const auto& [bytes, data] : memory.released) release(data);
+  memory.released.clear();
+}
+
+namespace {
 
 void count_allocation(std::size_t bytes) {
   Counts& counts = machine().counts;
@@ -137,12 +165,17 @@ class DeviceMemory final : public c10::DeviceAllocator {
     if (wanted == 0) return {nullptr, nullptr, &release, where};
     const std::size_t bytes =
         (wanted + kAlignment - 1) / kAlignment * kAlignment;
-    std::byte* const data =
-        m.arenas.at(static_cast<std::size_t>(device)).allocate(bytes);
-    const Allocation added{.data = data,
-                           .bytes = bytes,
-                           .device = device,
-                           .stream = computing_on(device)};
+    Capture* const capture = capture_here(device);
+    std::byte* data = capture == nullptr ? nullptr : capture->reused(bytes);
+    if (data != nullptr) return {data, data, &release, where};
+    if (capture == nullptr) check_no_capture("memory that is no graph's");
+    data = m.arenas.at(static_cast<std::size_t>(device)).allocate(bytes);
+    const Allocation added{
+        .data = data,
+        .bytes = bytes,
+        .device = device,
+        .stream = computing_on(device),
+        .graph = capture == nullptr ? nullptr : capture->memory()};
     std::memset(bytes_at(added, data), kPoison, bytes);
     m.allocations.emplace(data, added);
     count_allocation(bytes);
@@ -153,6 +186,8 @@ class DeviceMemory final : public c10::DeviceAllocator {
 
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     const Lock lock(machine().mutex);
+    if (capture_here(current_device()) != nullptr)
+      refuse_in_capture("memory that grows");
     const Use use = start(computing_on(current_device()), "copy_data");
     Allocation& source = *find_allocation(from);
     Allocation& target = *find_allocation(to);

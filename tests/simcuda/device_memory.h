@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -45,6 +46,7 @@ class Arena {
 };
 
 struct SharedBlock;  // runtime/shared_block.h
+struct GraphMemory;  // capture.h
 
 /// Memory of a device that somebody owns.
 struct Allocation {
@@ -59,6 +61,8 @@ struct Allocation {
   /// it, and its bytes as the simulation has them.
   SharedBlock* shared = nullptr;
   std::byte* mapped = nullptr;
+  /// Memory of a graph; nullptr: it is of none.
+  std::shared_ptr<GraphMemory> graph = nullptr;
 };
 
 /// A copy from pinned memory without a known wait for it. It reads
@@ -74,14 +78,23 @@ struct CopyToDevice {
 Allocation* find_allocation(const void* address);
 /// The bytes behind an address in it.
 std::byte* bytes_at(const Allocation& allocation, const void* address);
+/// The same for an operation of the thread's current stream: where that is
+/// captured, what the capture has in their place.
+std::byte* operands_at(const Allocation& allocation, const void* address);
 
-/// Records a use of it, and reports what nothing orders it with.
+/// Records a use of it, and reports what nothing orders it with. A use at time
+/// 0 is none.
 void read(Allocation& allocation, const Use& use);
 void write(Allocation& allocation, const Use& use);
 
 /// Does the copies that are wanted now, and forgets them.
 void finish_copies_to_device(
     const std::function<bool(const CopyToDevice&)>& is_wanted);
+/// Those that an operation in a stream finds done.
+void finish_copies_into(const Allocation& allocation);
+
+/// The graph of that memory is gone: what no tensor has any more is released.
+void release_memory(GraphMemory& memory);
 
 /// Gives memory of the current device, in its current stream.
 c10::DeviceAllocator& device_allocator();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ class Call {
   int device() const { return device_.value_or(current_device()); }
   void record(const Use& use) const;
   void give_results(const Use& use);
+  /// Puts new ones into memory that was given at a capture, in their order.
+  void put_results(const std::vector<at::Tensor>& places, const Use& use);
 
  private:
   void expect_one_device(const at::Tensor& tensor);
@@ -47,6 +50,7 @@ class Call {
   enum class Access { reads, writes, puts_out };
   at::Tensor take(const at::Tensor& tensor, Access access);
   c10::IValue take_list(const c10::IValue& value, Access access);
+  std::optional<at::Tensor> alias_of(const at::Tensor& cpu) const;
   at::Tensor give(const at::Tensor& cpu, const Use& use) const;
   at::Tensor copied_to_device(const at::Tensor& cpu, const Use& use) const;
 
@@ -161,9 +165,8 @@ at::Tensor Call::copied_to_device(const at::Tensor& cpu, const Use& use) const {
   return result;
 }
 
-/// An argument itself, a view of one, or new.
-at::Tensor Call::give(const at::Tensor& cpu, const Use& use) const {
-  if (!cpu.defined()) return cpu;
+/// An argument itself, or a view of one.
+std::optional<at::Tensor> Call::alias_of(const at::Tensor& cpu) const {
   for (const Argument& each : arguments_) {
     if (each.cpu.is_same(cpu)) return each.tensor;
     if (cpu.has_storage() && cpu.storage().nbytes() > 0 &&
@@ -172,7 +175,13 @@ at::Tensor Call::give(const at::Tensor& cpu, const Use& use) const {
           cpu.sizes(), cpu.strides(),
           each.tensor.storage_offset() + cpu.storage_offset());
   }
-  return copied_to_device(cpu, use);
+  return std::nullopt;
+}
+
+at::Tensor Call::give(const at::Tensor& cpu, const Use& use) const {
+  if (!cpu.defined()) return cpu;
+  const std::optional<at::Tensor> alias = alias_of(cpu);
+  return alias ? *alias : copied_to_device(cpu, use);
 }
 
 void Call::grow_outputs(const Use& use) {
@@ -201,6 +210,81 @@ void Call::give_results(const Use& use) {
   }
 }
 
+std::vector<at::Tensor> tensors_in(std::span<const c10::IValue> values) {
+  std::vector<at::Tensor> all;
+  for (const c10::IValue& value : values)
+    if (value.isTensor())
+      all.push_back(value.toTensor());
+    else if (value.isTensorList())
+      for (const at::Tensor& each : value.toTensorVector()) all.push_back(each);
+  return all;
+}
+
+std::span<const c10::IValue> last_of(const torch::jit::Stack& stack,
+                                     std::size_t count) {
+  return std::span(stack).last(count);
+}
+
+void Call::put_results(const std::vector<at::Tensor>& places, const Use& use) {
+  grow_outputs(use);
+  const std::vector<at::Tensor> results =
+      tensors_in(last_of(stack_, schema_.returns().size()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined() || memory_of(places.at(i)) == nullptr ||
+        alias_of(results[i]))
+      continue;
+    write(places[i], use);
+    as_cpu(places[i]).copy_(results[i]);
+  }
+}
+
+/// The argument as a graph keeps it: of a device its address; numbers on the
+/// host as they are now.
+c10::IValue kept_argument(const c10::IValue& value) {
+  const auto kept = [](const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_cpu()) return unowned(tensor);
+    at::Tensor copy = tensor.clone();
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return copy;
+  };
+  if (value.isTensor()) return kept(value.toTensor());
+  if (!is_list_of_tensors(value)) return value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector())
+      list.push_back(kept(each));
+    return list;
+  }
+  c10::List<std::optional<at::Tensor>> list;
+  for (const c10::IValue& each : value.toListRef())
+    list.push_back(each.isNone() ? std::nullopt
+                                 : std::optional(kept(each.toTensor())));
+  return list;
+}
+
+const c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
+
+/// What the call does when its graph is replayed.
+GraphStep step_of(const c10::OperatorHandle& operation,
+                  const torch::jit::Stack& arguments,
+                  std::span<const c10::IValue> results) {
+  torch::jit::Stack kept;
+  for (const c10::IValue& value : arguments)
+    kept.push_back(kept_argument(value));
+  std::vector<at::Tensor> places;
+  for (const at::Tensor& each : tensors_in(results))
+    places.push_back(unowned(each));
+  return [operation, kept, places](const Use& replay) {
+    torch::jit::Stack stack = kept;
+    Call call(operation, stack);
+    call.take_arguments();
+    call.record(replay);
+    operation.redispatchBoxed(kCpu, &stack);
+    call.put_results(places, replay);
+  };
+}
+
 }  // namespace
 
 void run_on_cpu(const c10::OperatorHandle& operation,
@@ -210,15 +294,23 @@ void run_on_cpu(const c10::OperatorHandle& operation,
                   !is_nondeterministic(name),
               name, " does not have a deterministic implementation in CUDA");
   const Lock lock(machine().mutex);
+  const auto given = last_of(*stack, operation.schema().arguments().size());
+  const torch::jit::Stack arguments(given.begin(), given.end());
   Call call(operation, *stack);
   call.take_arguments();
   const c10::DeviceGuard on(
       c10::Device(kCuda, static_cast<c10::DeviceIndex>(call.device())));
-  const Use use = start(computing_on(call.device()), name);
-  ++machine().counts.launches;
+  Capture* const capture = capture_here(call.device());
+  if (capture != nullptr) check_can_be_captured(operation.schema(), arguments);
+  const Use use =
+      capture == nullptr ? start(computing_on(call.device()), name) : Use();
+  if (capture == nullptr) ++machine().counts.launches;
   call.record(use);
-  operation.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  operation.redispatchBoxed(kCpu, stack);
   call.give_results(use);
+  if (capture != nullptr)
+    capture->add(step_of(operation, arguments,
+                         last_of(*stack, operation.schema().returns().size())));
 }
 
 }  // namespace sluice::simcuda

@@ -106,6 +106,7 @@ std::size_t computing_on(int device) {
 
 Use start(std::size_t stream, std::string operation) {
   Machine& m = machine();
+  if (capture_of(stream) != nullptr) refuse_in_capture(operation);
   check_last_error();
   check_works(device_of(stream));
   ask_for(device_of(stream));

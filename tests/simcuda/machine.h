@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "tests/simcuda/capture.h"
 #include "tests/simcuda/clock.h"
 #include "tests/simcuda/contexts.h"
 #include "tests/simcuda/device_memory.h"
@@ -27,8 +28,9 @@ struct Machine {
   std::map<const std::byte*, Pinned> pinned;           ///< by their start
   std::vector<CopyToDevice> to_device;                 ///< not seen to be done
   std::vector<CopyToHost> to_host;                     ///< likewise
-  std::array<Clock, kStreamsOfProcess> streams = {};   ///< of this process
-  std::array<pid_t, kProcesses> peers = {};  ///< others, from number 1
+  std::map<std::size_t, Capture*> captures;  ///< under way, by their stream
+  std::array<Clock, kStreamsOfProcess> streams = {};  ///< of this process
+  std::array<pid_t, kProcesses> peers = {};           ///< others, from number 1
   Clock host = {};
   std::array<int, kDevices> last_of_pool = {};
   std::uint64_t last_event = 0;
@@ -65,7 +67,7 @@ int& current_stream(int device);
 std::size_t computing_on(int device);
 
 /// The next operation of a stream. It comes after all that the host has waited
-/// for.
+/// for. Throws where the stream is captured.
 Use start(std::size_t stream, std::string operation);
 
 /// Counts a wait of the host.

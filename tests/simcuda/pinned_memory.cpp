@@ -73,6 +73,7 @@ class PinnedMemory final : public at::HostAllocator {
     Machine& m = machine();
     const Lock lock(m.mutex);
     call_on_any("an allocation of pinned memory");
+    check_no_capture("an allocation of pinned memory");
     const std::size_t pages =
         std::max<std::size_t>((wanted + kPage - 1) / kPage, 1);
     void* const data = std::aligned_alloc(kPage, pages * kPage);

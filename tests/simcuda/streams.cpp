@@ -16,7 +16,8 @@ using c10::Stream;
 struct Event {
   Clock clock = {};
   std::uint64_t number = 0;
-  std::int64_t queries = 0;  ///< of any event, before this was recorded
+  std::int64_t queries = 0;          ///< of any event, before this was recorded
+  const Capture* capture = nullptr;  ///< in which it was recorded
 };
 
 /// An event is done when so many queries, of any, have followed it.
@@ -117,6 +118,10 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     }
     ++m.counts.events_recorded;
     if (flag == c10::EventFlag::BACKEND_DEFAULT) ++m.counts.events_of_clocks;
+    if (Capture* const capture = capture_of(number_of(stream))) {
+      *static_cast<Event*>(*event) = {.capture = capture};
+      return;
+    }
     start(number_of(stream), "record");
     *static_cast<Event*>(*event) = {m.streams.at(number_of(stream)),
                                     ++m.last_event, m.counts.event_queries};
@@ -126,12 +131,17 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     Machine& m = machine();
     const Lock lock(m.mutex);
     ++m.counts.waits_of_streams;
-    join(m.streams.at(number_of(stream)), static_cast<Event*>(event)->clock);
+    const Event& awaited = *static_cast<Event*>(event);
+    TORCH_CHECK(awaited.capture == capture_of(number_of(stream)),
+                "CUDA error: dependency created on uncaptured work in another "
+                "stream");
+    join(m.streams.at(number_of(stream)), awaited.clock);
   }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
     const Lock lock(machine().mutex);
     call_on_current("the query of an event");
+    check_no_capture("the query of an event");
     const std::int64_t queries = ++machine().counts.event_queries;
     const Event& asked = *static_cast<const Event*>(event);
     if (is_known_to_host(asked.clock)) return true;
@@ -143,6 +153,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return;
     const Lock lock(machine().mutex);
     call_on_current("a wait for an event");
+    check_no_capture("a wait for an event");
     const Clock& clock = static_cast<Event*>(event)->clock;
     // The host waits only for what it doesn't know to be done.
     if (!is_known_to_host(clock)) count_wait(&Counts::waits_for_events);
@@ -157,16 +168,19 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
 
   bool queryStream(const Stream& stream) const override {
     const Lock lock(machine().mutex);
+    check_no_capture("the query of a stream");
     return is_known_to_host(machine().streams.at(number_of(stream)));
   }
   void synchronizeStream(const Stream& stream) const override {
     const Lock lock(machine().mutex);
+    check_no_capture("a wait for a stream");
     count_wait(&Counts::waits_for_streams);
     host_reaches(machine().streams.at(number_of(stream)));
   }
   void synchronizeDevice(DeviceIndex device) const override {
     Machine& m = machine();
     const Lock lock(m.mutex);
+    check_no_capture("a wait for a device");
     count_wait(&Counts::waits_for_devices);
     Clock all = {};
     for (int i = 0; i < kStreams; ++i)

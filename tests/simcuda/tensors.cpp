@@ -14,10 +14,23 @@ at::Tensor as_cpu(const at::Tensor& tensor) {
   TORCH_CHECK(memory != nullptr,
               "simulated GPU: a tensor in memory that was released");
   std::byte* const data =
-      bytes_at(*memory, start) +
+      operands_at(*memory, start) +
       tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize());
   return at::from_blob(
       data, tensor.sizes(), tensor.strides(), [](void*) {}, options);
+}
+
+at::Tensor unowned(const at::Tensor& tensor) {
+  if (!tensor.defined() || memory_of(tensor) == nullptr) return tensor;
+  const at::Storage& storage = tensor.storage();
+  at::Tensor same = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(
+          c10::Storage::use_byte_size_t(), storage.nbytes(),
+          c10::DataPtr(const_cast<void*>(storage.data()), storage.device())),
+      c10::DispatchKeySet(c10::DispatchKey::CUDA), tensor.dtype());
+  same.unsafeGetTensorImpl()->set_sizes_and_strides(
+      tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return same;
 }
 
 Allocation* memory_of(const at::Tensor& tensor) {

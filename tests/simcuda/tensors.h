@@ -9,6 +9,9 @@ namespace sluice::simcuda {
 /// A tensor of the CPU over the same bytes.
 at::Tensor as_cpu(const at::Tensor& tensor);
 
+/// The same without a share in its memory, of which a graph has addresses only.
+at::Tensor unowned(const at::Tensor& tensor);
+
 /// The memory of a tensor of a device; nullptr where it has no elements.
 Allocation* memory_of(const at::Tensor& tensor);
 

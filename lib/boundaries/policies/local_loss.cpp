@@ -61,6 +61,8 @@ class LocalLoss final : public Lower {
     return signal;
   }
 
+  bool depends_on_batch_alone() const override { return !traits_.learns; }
+
   Lesson learn(const BatchContext& context) override {
     head_->follow(context.answer, context.share);
     return {};

@@ -27,6 +27,8 @@ class TopLoss final : public Lower {
     return signal;
   }
 
+  bool depends_on_batch_alone() const override { return true; }
+
  private:
   Loss loss_;
 };

@@ -34,6 +34,15 @@ cudaError_t call(std::string_view name, const Work& work) {
   }
 }
 
+/// A call that CUDA refuses to a thread that captures, since it may wait.
+template <class Work>
+cudaError_t call_outside_captures(std::string_view name, const Work& work) {
+  return call(name, [&] {
+    check_no_capture(name);
+    return work();
+  });
+}
+
 inline std::size_t number_of_stream(cudaStream_t stream) {
   return reinterpret_cast<std::uintptr_t>(stream) - 1;
 }

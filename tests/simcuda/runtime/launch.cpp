@@ -134,7 +134,7 @@ KernelMemory::Run KernelMemory::run_once(
   for (Array& array : arrays_) {
     std::fill(array.copy.begin(), array.copy.end(), margin);
     std::memcpy(array.copy.data() + kMarginBytes,
-                bytes_at(*array.allocation, array.allocation->data),
+                operands_at(*array.allocation, array.allocation->data),
                 array.allocation->bytes);
   }
   kernel(order);
@@ -164,8 +164,8 @@ void KernelMemory::run(const std::function<void(ThreadOrder)>& kernel) {
         "beyond its arrays");
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const Allocation& allocation = *arrays_[i].allocation;
-    std::memcpy(bytes_at(allocation, allocation.data), first.arrays[i].data(),
-                allocation.bytes);
+    std::memcpy(operands_at(allocation, allocation.data),
+                first.arrays[i].data(), allocation.bytes);
   }
 }
 

@@ -85,18 +85,33 @@ T translated([[maybe_unused]] KernelMemory& memory, const T& argument) {
     return argument;
 }
 
-/// One launch in the stream of that number; under the machine's lock.
+/// The kernel as part of that use.
 template <class... Parameters>
-void launch(const Grid& grid, std::size_t stream, void (*kernel)(Parameters...),
-            const std::type_identity_t<Parameters>&... arguments) {
-  KernelMemory memory(start(stream, "a kernel"));
-  ++machine().counts.launches;
+void run_kernel(const Grid& grid, const Use& use, void (*kernel)(Parameters...),
+                const std::type_identity_t<Parameters>&... arguments) {
+  KernelMemory memory(use);
   (add_argument<Parameters>(memory, arguments), ...);
   memory.run([&](ThreadOrder order) {
     const std::tuple<Parameters...> given(
         translated<Parameters>(memory, arguments)...);
     run_threads(grid, order, [&] { std::apply(kernel, given); });
   });
+}
+
+/// One launch in the stream of that number; under the machine's lock.
+template <class... Parameters>
+void launch(const Grid& grid, std::size_t stream, void (*kernel)(Parameters...),
+            const std::type_identity_t<Parameters>&... arguments) {
+  if (Capture* const capture = capture_of(stream)) {
+    run_kernel<Parameters...>(grid, {}, kernel, arguments...);
+    capture->add([=](const Use& replay) {
+      run_kernel<Parameters...>(grid, replay, kernel, arguments...);
+    });
+    return;
+  }
+  const Use use = start(stream, "a kernel");
+  ++machine().counts.launches;
+  run_kernel<Parameters...>(grid, use, kernel, arguments...);
 }
 
 }  // namespace sluice::simcuda

@@ -95,7 +95,7 @@ using sim::SharedMapping;
 extern "C" {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  return sim::call("cudaMalloc()", [&] {
+  return sim::call_outside_captures("cudaMalloc()", [&] {
     const int device = sim::current_device();
     if (!sim::arena_of(device).take(bytes)) return cudaErrorMemoryAllocation;
     auto mapping = SharedMapping::make(SharedBlock::Kind::memory,
@@ -107,7 +107,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
-  return sim::call("cudaHostRegister()", [&] {
+  return sim::call_outside_captures("cudaHostRegister()", [&] {
     if (memory == nullptr || bytes == 0 || flags != cudaHostRegisterPortable)
       return cudaErrorInvalidValue;
     switch (sim::register_memory(static_cast<std::byte*>(memory), bytes)) {
@@ -123,7 +123,7 @@ cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostUnregister(void* memory) {
-  return sim::call("cudaHostUnregister()", [&] {
+  return sim::call_outside_captures("cudaHostUnregister()", [&] {
     return sim::unregister_memory(static_cast<std::byte*>(memory))
                ? cudaSuccess
                : cudaErrorHostMemoryNotRegistered;
@@ -149,7 +149,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
 
 cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
                                  unsigned flags) {
-  return sim::call("cudaIpcOpenMemHandle()", [&] {
+  return sim::call_outside_captures("cudaIpcOpenMemHandle()", [&] {
     if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
     const sim::SharedName name = sim::name_in(handle.reserved);
     auto mapping = SharedMapping::open(name, SharedBlock::Kind::memory);
@@ -165,7 +165,7 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
 }
 
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
-  return sim::call("cudaIpcCloseMemHandle()", [&] {
+  return sim::call_outside_captures("cudaIpcCloseMemHandle()", [&] {
     const auto found = sim::mappings().find(static_cast<std::byte*>(memory));
     if (found == sim::mappings().end() || found->second->is_own())
       return cudaErrorInvalidValue;
