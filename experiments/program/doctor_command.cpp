@@ -18,9 +18,9 @@
 #include "experiments/runs/provenance.h"
 #include "lib/base/error.h"
 #include "lib/base/processors.h"
-#include "lib/kernels/cuda_ipc.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/replicas/groups/nccl.h"
+#include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
 
 namespace sluice {
