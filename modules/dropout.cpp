@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "lib/base/error.h"
+#include "lib/blocks/mask_draws.h"
 #include "lib/tensors/philox_mask.h"
 
 namespace sluice {
@@ -30,15 +31,17 @@ at::Tensor draw_in_order(const at::Tensor& input, double p, DropoutUnit unit,
   return drawn.bernoulli_(1 - p, generator).div_(1 - p);
 }
 
-/// Fills the mask of a forward that is captured before each of its replays.
-void draw_for_each_replay(const at::Tensor& mask, double p, const Pass& pass) {
+/// The mask of a forward that is captured, filled before each replay.
+at::Tensor draw_for_each_replay(const at::Tensor& mask, double p,
+                                const Pass& pass) {
   Pass replayed = pass;
   replayed.draws = nullptr;
-  pass.draws->push_back([mask, p, replayed](std::int64_t batch) {
-    Pass today = replayed;
-    today.batch = batch;
-    fill_philox_mask(mask, p, today.key("dropout"));
-  });
+  return pass.draws->add(
+      mask, [p, replayed](const at::Tensor& there, std::int64_t batch) {
+        Pass today = replayed;
+        today.batch = batch;
+        fill_philox_mask(there, p, today.key("dropout"));
+      });
 }
 
 /// Masks::philox: on the device of the input; for elements laid out like it.
@@ -48,10 +51,8 @@ at::Tensor draw_by_index(const at::Tensor& input, double p, DropoutUnit unit,
   at::Tensor drawn = unit == DropoutUnit::element
                          ? at::empty_like(input, options)
                          : at::empty(mask_sizes(input, unit), options);
-  if (pass.draws != nullptr)
-    draw_for_each_replay(drawn, p, pass);
-  else
-    fill_philox_mask(drawn, p, pass.key("dropout"));
+  if (pass.draws != nullptr) return draw_for_each_replay(drawn, p, pass);
+  fill_philox_mask(drawn, p, pass.key("dropout"));
   return drawn;
 }
 

@@ -190,8 +190,16 @@ std::shared_ptr<GraphedForward::Slot> GraphedForward::captured(
   Pass pass = call.pass;
   pass.draws = &slot->draws;
   Tensors outputs;
-  slot->forward = std::make_unique<DeviceGraph>(
-      device_, [&] { outputs = twin.forward(leaves, pass); });
+  const auto capture = [&] {
+    slot->forward = std::make_unique<DeviceGraph>(
+        device_, [&] { outputs = twin.forward(leaves, pass); });
+  };
+  capture();
+  if (!slot->draws.empty()) {
+    outputs.clear();
+    slot->draws.begin_again();
+    capture();
+  }
   for (const Layout& layout : warm_->signals)
     slot->signals.push_back(empty_tensor(layout));
   slot->backward = std::make_unique<DeviceGraph>(device_, [&] {
@@ -204,7 +212,7 @@ std::shared_ptr<GraphedForward::Slot> GraphedForward::captured(
 /// The outputs leave the graph's memory, which the next batch overwrites.
 Tensors GraphedForward::replay(const Call& call, std::shared_ptr<Slot> slot) {
   copy_values(call.inputs, slot->inputs);
-  for (const auto& draw : slot->draws) draw(call.pass.batch);
+  slot->draws.draw(call.pass.batch);
   slot->forward->replay();
   Tensors outputs = laid_out_copies(slot->outputs);
   Tensors wanted;

@@ -10,10 +10,11 @@
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 
-#include "lib/blocks/mask_draws.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
+
+class MaskDraws;
 
 /// How the masks of dropouts are drawn; the number that configs have for it.
 enum class Masks : std::uint8_t {

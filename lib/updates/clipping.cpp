@@ -1,7 +1,10 @@
 #include "lib/updates/clipping.h"
 
+#include <optional>
+
 #include <ATen/ATen.h>
 
+#include "lib/tensors/graphed_function.h"
 #include "lib/tensors/on_gpu.h"
 #include "lib/updates/transform.h"
 
@@ -71,17 +74,30 @@ namespace {
 
 class Clip final : public Transform {
  public:
-  explicit Clip(double limit) : limit_(limit) {}
+  Clip(double limit, bool graphs) : limit_(limit) {
+    if (graphs) graph_.emplace();
+  }
 
   void apply(Tensors& gradients, UpdateInfo& info) override {
-    const at::Tensor norm = info.model_norm.defined()
-                                ? info.model_norm
-                                : squared_norm(gradients).sqrt();
-    clip_to(limit_, norm, gradients);
+    if (!graph_) return clip(gradients, info.model_norm);
+    Tensors operands = gradients;
+    operands.push_back(info.model_norm);
+    gradients = (*graph_)(operands, [this](const Tensors& given) {
+      Tensors clipped(given.begin(), given.end() - 1);
+      clip(clipped, given.back());
+      return clipped;
+    });
   }
 
  private:
+  void clip(Tensors& gradients, const at::Tensor& model_norm) const {
+    const at::Tensor norm =
+        model_norm.defined() ? model_norm : squared_norm(gradients).sqrt();
+    clip_to(limit_, norm, gradients);
+  }
+
   double limit_;
+  std::optional<GraphedFunction> graph_;
 };
 
 }  // namespace
@@ -89,7 +105,7 @@ class Clip final : public Transform {
 std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
                                      const NamedTensors& /*parameters*/) {
   if (options.optimizer.clip_norm <= 0 || options.clipped) return nullptr;
-  return std::make_unique<Clip>(options.optimizer.clip_norm);
+  return std::make_unique<Clip>(options.optimizer.clip_norm, options.graphs);
 }
 
 }  // namespace sluice

@@ -55,12 +55,18 @@ class CapturedSignal {
     for (const auto& [name, tensor] : context.attachments)
       captured.attachments[name] = operands_.at(next++);
     captured.pass.draws = &draws_;
-    graph_.emplace(device, [&] { signal_ = end.signal(captured); });
+    const auto capture = [&] {
+      graph_.emplace(device, [&] { signal_ = end.signal(captured); });
+    };
+    capture();
+    if (draws_.empty()) return;
+    draws_.begin_again();
+    capture();
   }
 
   Signal replay(const BatchContext& context) {
     copy_values(operands_of(context), operands_);
-    for (const auto& draw : draws_) draw(context.pass.batch);
+    draws_.draw(context.pass.batch);
     graph_->replay();
     Tensors given = signal_.gradients;
     given.insert(given.end(), signal_.parameter_gradients.begin(),

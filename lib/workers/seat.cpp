@@ -35,6 +35,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                {.optimizer = settings_.optimizer,
                 .mean = settings_.options.accumulate_mean,
                 .clipped = clips_own(),
+                .graphs = settings_.options.graphs,
                 .share = share()},
                settings_.options.graphs ? graphed_lowers(parts.lowers, block_)
                                         : parts.lowers,

@@ -14,9 +14,13 @@ namespace sluice::simcuda {
 namespace {
 
 /// Memory of the graph holds nothing yet; other memory what is there now.
-std::vector<std::byte> copy_of(const Allocation& allocation, bool is_new) {
-  std::vector<std::byte> bytes(allocation.bytes, std::byte{kPoison});
+GraphMemory::Bytes copy_of(const Allocation& allocation, bool is_new) {
+  GraphMemory::Bytes bytes(allocation.bytes, std::byte{kPoison});
   if (is_new) return bytes;
+  if (allocation.graph) {
+    const auto found = allocation.graph->captured.find(allocation.data);
+    if (found != allocation.graph->captured.end()) return found->second;
+  }
   finish_copies_into(allocation);
   const std::byte* const begin = bytes_at(allocation, allocation.data);
   std::copy(begin, begin + allocation.bytes, bytes.begin());
@@ -33,6 +37,15 @@ std::byte* Capture::bytes_of(const Allocation& allocation) {
                          copy_of(allocation, allocation.graph == memory_))
                 .first;
   return found->second.data();
+}
+
+std::vector<GraphStep> Capture::finish() {
+  for (auto& [data, bytes] : copies_)
+    if (const Allocation* const found = find_allocation(data);
+        found != nullptr && found->graph == memory_)
+      memory_->captured[data] = std::move(bytes);
+  copies_.clear();
+  return std::move(steps_);
 }
 
 std::byte* Capture::reused(std::size_t bytes) {

@@ -20,8 +20,13 @@ struct Allocation;
 /// Memory that was allocated while a graph was captured: pieces stay where they
 /// are as long as the graph, whether a tensor has them or not.
 struct GraphMemory {
+  using Bytes = std::vector<std::byte>;
+
   bool is_kept = true;                                   ///< the graph is there
   std::multimap<std::size_t, std::byte*> released = {};  ///< by their size
+  /// What the capture left, by its start, until a replay puts it there: what
+  /// is captured meanwhile goes on from it.
+  std::map<const std::byte*, Bytes> captured = {};
 };
 
 /// What an operation of a graph does when that is replayed, as part of the use
@@ -46,13 +51,14 @@ class Capture {
     return thread_ == std::this_thread::get_id();
   }
   const std::shared_ptr<GraphMemory>& memory() const { return memory_; }
-  std::vector<GraphStep> take_steps() { return std::move(steps_); }
+  /// Leaves what is captured in memory().
+  std::vector<GraphStep> finish();
 
  private:
   const std::size_t stream_;
   const std::thread::id thread_ = std::this_thread::get_id();
   const std::shared_ptr<GraphMemory> memory_ = std::make_shared<GraphMemory>();
-  std::map<const std::byte*, std::vector<std::byte>> copies_;
+  std::map<const std::byte*, GraphMemory::Bytes> copies_;
   std::vector<GraphStep> steps_;
 };
 

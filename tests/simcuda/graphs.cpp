@@ -46,7 +46,7 @@ class SimulatedGraph final : public at::GraphImplInterface {
     const std::unique_ptr<Capture> ended = std::move(capture_);
     machine().captures.erase(ended->stream());
     memory_ = ended->memory();
-    steps_ = ended->take_steps();
+    steps_ = ended->finish();
     TORCH_CHECK(computing_on(device_) == ended->stream(),
                 "Capture must end on the same stream it began on.");
   }
@@ -63,6 +63,7 @@ class SimulatedGraph final : public at::GraphImplInterface {
     const Use use = start(computing_on(device_), "the replay of a graph");
     ++machine().counts.launches;
     for (const GraphStep& step : steps_) step(use);
+    memory_->captured.clear();
   }
 
   void reset() override {

@@ -48,6 +48,8 @@ std::int64_t per_costed_turn(std::int64_t value) {
   return (value + kTurns - 1) / kTurns;
 }
 
+constexpr std::string_view kInGraphs = "graphs";  ///< end of a kind
+
 /// Waits are those of this thread: others may wait for the GPU meanwhile.
 TurnCosts costs_so_far() {
   const simcuda::Counts c = simcuda::counts();
@@ -204,6 +206,10 @@ std::string to_text(const TurnCosts& costs) {
 
 std::string turn_costs_config(std::string_view net, std::string_view kind,
                               const std::string& text) {
+  if (kind.ends_with(kInGraphs))
+    return "graphs = true\n" +
+           turn_costs_config(
+               net, kind.substr(0, kind.size() - kInGraphs.size()), text);
   std::string model;
   if (net == "resnet32")
     model =

@@ -26,7 +26,8 @@ std::string to_text(const TurnCosts& costs);
 struct TurnCostLimit {
   std::string_view net;   ///< of nets()
   std::string_view way;   ///< "memory", "socket", "shared", "pinned", "ipc"
-  std::string_view kind;  ///< "plain", "adam", "clipping", "dropout"
+  /// "plain", "adam", "clipping", "dropout"; and with "graphs" behind it.
+  std::string_view kind;
   TurnCosts most;
 };
 std::span<const TurnCostLimit> turn_cost_limits();

@@ -122,6 +122,23 @@ TEST_F(Graphs, BackwardsAreCaptured) {
   }
 }
 
+/// The places of maxima are read in a graph that is captured before the other
+/// has been replayed.
+TEST_F(Graphs, OneGoesOnFromWhatAnotherWillCompute) {
+  const at::Tensor x =
+      at::arange(16, at::kFloat).reshape({1, 1, 4, 4}).to(kGpu);
+  const at::Tensor leaf = x.detach().requires_grad_();
+  at::Tensor y, gradient;
+  DeviceGraph forward(kGpu, [&] { y = at::max_pool2d(leaf, {2, 2}); });
+  DeviceGraph backward(kGpu, [&] {
+    gradient = torch::autograd::grad({y}, {leaf}, {at::ones_like(y)}).at(0);
+  });
+  forward.replay();
+  backward.replay();
+  EXPECT_EQ(gradient.cpu().flatten().nonzero().numel(), 4);
+  EXPECT_EQ(gradient.cpu().flatten()[15].item<float>(), 1);
+}
+
 TEST_F(Graphs, KernelsOfOurOwnAreReplayed) {
   if (!has_cuda_ipc(kGpu)) GTEST_SKIP() << "built with nvcc";
   const at::Tensor mask = at::zeros({1000}, kGpu);
