@@ -24,8 +24,8 @@ std::string to_text(const TurnCosts& costs);
 
 /// Of the inner one of three blocks.
 struct TurnCostLimit {
-  std::string_view net;   ///< of nets()
-  std::string_view way;   ///< "memory", "socket", "shared", "pinned", "ipc"
+  std::string_view net;  ///< of nets()
+  std::string_view way;  ///< "memory", "socket", "shared", "pinned", "ipc"
   /// "plain", "adam", "clipping", "dropout"; and with "graphs" behind it.
   std::string_view kind;
   TurnCosts most;
