@@ -79,9 +79,9 @@ constexpr std::array kRefusals = {
     Refusal{has_no_gpu,
             "no block lies on a GPU: set device = \"cuda\", or leave it out"},
     Refusal{has_no_graphs,
-            "this program captures graphs on CUDA's GPUs alone, and with "
-            "LibTorch 2.13 or later: leave it out, or build against such a "
-            "LibTorch"},
+            "this program captures graphs on CUDA's GPUs alone, with LibTorch "
+            "2.13 or later, or where it was built with nvcc: leave it out, or "
+            "build it so"},
     Refusal{shares_gpus_between_threads,
             "the threads of blocks on one GPU share its stream, so that one "
             "would disturb what the other captures: set engine = "
