@@ -6,8 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
+#include "lib/tensors/device.h"
 #include "lib/tensors/device_graph.h"
 
 namespace sluice {
@@ -17,23 +20,38 @@ bool has_no_gpu(const Experiment& experiment) {
   return !uses_gpus(experiment);
 }
 
+/// Where the device is missing, the run says so by itself.
 bool has_no_graphs(const Experiment& experiment) {
-  return std::none_of(experiment.devices.begin(), experiment.devices.end(),
-                      [](const std::string& device) {
-                        return can_capture_graphs(c10::Device(device));
-                      });
+  return std::any_of(experiment.devices.begin(), experiment.devices.end(),
+                     [](const std::string& name) {
+                       const c10::Device device(name);
+                       return !device.is_cpu() &&
+                              c10::impl::hasDeviceGuardImpl(device.type()) &&
+                              !can_capture_graphs(device);
+                     });
+}
+
+/// The GPU of block k; names without a number are dealt out (device_for()).
+std::string gpu_of(const Experiment& experiment, int block) {
+  const std::string& name = by_block(experiment.devices, block);
+  const c10::Device device(name);
+  if (device.has_index()) return name;
+  const int gpus = std::max(count_gpus(device.type()), 1);
+  return fmt::format("{}:{}", name, (block - 1) % gpus);
 }
 
 /// Whether one process has several blocks on a GPU: they share the stream that
 /// the others capture
 /// beside, and LibTorch's thread for backwards.
 bool shares_gpus_between_threads(const Experiment& experiment) {
-  if (experiment.engine != Engine::threads) return false;
+  if (experiment.engine != Engine::threads || !uses_gpus(experiment))
+    return false;
   std::set<std::string> seen;
-  return std::any_of(experiment.devices.begin(), experiment.devices.end(),
-                     [&](const std::string& device) {
-                       return device != "cpu" && !seen.insert(device).second;
-                     });
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    if (is_on_gpu(experiment, block) &&
+        !seen.insert(gpu_of(experiment, block)).second)
+      return true;
+  return experiment.replicas.count > 1;
 }
 
 bool splits_backwards(const Experiment& experiment) {
@@ -62,9 +80,9 @@ constexpr std::array kRefusals = {
     Refusal{has_no_gpu,
             "no block lies on a GPU: set device = \"cuda\", or leave it out"},
     Refusal{has_no_graphs,
-            "this program captures graphs on CUDA's GPUs alone, and with "
-            "LibTorch 2.13 or later: leave it out, or build against such a "
-            "LibTorch"},
+            "this program captures graphs on CUDA's GPUs alone, with LibTorch "
+            "2.13 or later, or where it was built with nvcc: leave it out, or "
+            "build it so"},
     Refusal{shares_gpus_between_threads,
             "the threads of blocks on one GPU share its stream, so that one "
             "would disturb what the other captures: set engine = "

@@ -11,13 +11,13 @@
 #if __has_include(<ATen/core/GraphImplInterface.h>)
 #include <ATen/core/GraphImplInterface.h>
 #define SLUICE_HAS_GRAPHS 1
-#else
-#define SLUICE_HAS_GRAPHS 0
+#elif defined(SLUICE_LIBTORCH_HAS_CUDA)
+#include <ATen/cuda/CUDAGraph.h>
 #endif
 
 namespace sluice {
 
-#if SLUICE_HAS_GRAPHS
+#ifdef SLUICE_HAS_GRAPHS
 
 class DeviceGraph::Backend {
  public:
@@ -37,6 +37,27 @@ class DeviceGraph::Backend {
 
 bool can_capture_graphs(const c10::Device& device) {
   return !device.is_cpu() && at::has_graph_impl(device.type());
+}
+
+#elif defined(SLUICE_LIBTORCH_HAS_CUDA)
+
+class DeviceGraph::Backend {
+ public:
+  explicit Backend(const c10::Device& device) {
+    SLUICE_CHECK(device.is_cuda(), "no graphs on '{}'", device.str());
+  }
+
+  /// What other threads do is no part of it.
+  void begin() { graph_.capture_begin({}, cudaStreamCaptureModeThreadLocal); }
+  void end() { graph_.capture_end(); }
+  void replay() { graph_.replay(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+};
+
+bool can_capture_graphs(const c10::Device& device) {
+  return device.is_cuda();
 }
 
 #else

@@ -31,17 +31,19 @@ c10::Device device_of(const Tensors& tensors) {
 
 }  // namespace
 
-Tensors GraphedFunction::operator()(const Tensors& operands, const Work& work) {
-  const std::vector<Layout> layouts = layouts_of_defined(operands);
-  if (!graph_) {
-    calls_ = layouts == layouts_ ? calls_ + 1 : 0;
-    layouts_ = layouts;
+Tensors GraphedFunction::operator()(const Tensors& operands,
+                                    const Constants& constants,
+                                    const Work& work) {
+  const Call call{layouts_of_defined(operands), constants};
+  calls_ = call == last_ ? calls_ + 1 : 0;
+  last_ = call;
+  if (!graph_ || call != captured_) {
     const bool is_warm = calls_ >= kWarmUps;
     if (!is_warm || !can_capture_graphs(device_of(operands)))
       return work(operands);
     capture(operands, work);
+    captured_ = call;
   }
-  if (layouts != layouts_) return work(operands);
   copy_values(operands, operands_);
   graph_->replay();
   return results_;

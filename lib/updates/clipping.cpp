@@ -1,10 +1,7 @@
 #include "lib/updates/clipping.h"
 
-#include <optional>
-
 #include <ATen/ATen.h>
 
-#include "lib/tensors/graphed_function.h"
 #include "lib/tensors/on_gpu.h"
 #include "lib/updates/transform.h"
 
@@ -74,30 +71,17 @@ namespace {
 
 class Clip final : public Transform {
  public:
-  Clip(double limit, bool graphs) : limit_(limit) {
-    if (graphs) graph_.emplace();
-  }
+  explicit Clip(double limit) : limit_(limit) {}
 
   void apply(Tensors& gradients, UpdateInfo& info) override {
-    if (!graph_) return clip(gradients, info.model_norm);
-    Tensors operands = gradients;
-    operands.push_back(info.model_norm);
-    gradients = (*graph_)(operands, [this](const Tensors& given) {
-      Tensors clipped(given.begin(), given.end() - 1);
-      clip(clipped, given.back());
-      return clipped;
-    });
-  }
-
- private:
-  void clip(Tensors& gradients, const at::Tensor& model_norm) const {
-    const at::Tensor norm =
-        model_norm.defined() ? model_norm : squared_norm(gradients).sqrt();
+    const at::Tensor norm = info.model_norm.defined()
+                                ? info.model_norm
+                                : squared_norm(gradients).sqrt();
     clip_to(limit_, norm, gradients);
   }
 
+ private:
   double limit_;
-  std::optional<GraphedFunction> graph_;
 };
 
 }  // namespace
@@ -105,7 +89,7 @@ class Clip final : public Transform {
 std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
                                      const NamedTensors& /*parameters*/) {
   if (options.optimizer.clip_norm <= 0 || options.clipped) return nullptr;
-  return std::make_unique<Clip>(options.optimizer.clip_norm, options.graphs);
+  return std::make_unique<Clip>(options.optimizer.clip_norm);
 }
 
 }  // namespace sluice

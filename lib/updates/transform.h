@@ -53,7 +53,7 @@ struct UpdateOptions {
   OptimizerOptions optimizer = {};
   bool mean = false;     ///< over the window's turns, instead of the sum
   bool clipped = false;  ///< before they come, by who applies the update
-  bool graphs = false;   ///< links replay graphs of what they do on a GPU
+  bool graphs = false;   ///< on a GPU an update may be the replay of a graph
   /// The optimizer steps only this share of each parameter, and keeps state for
   /// no more (Sharded).
   Share share = {};

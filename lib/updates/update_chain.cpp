@@ -26,6 +26,19 @@ std::span<const TransformRow> transforms() {
   return kRows;
 }
 
+namespace {
+
+/// Whether updates with the same numbers are the same operations.
+bool can_be_graphs(const UpdateOptions& options) {
+  const OptimizerOptions& optimizer = options.optimizer;
+  const bool is_known = optimizer.name == "sgd" || optimizer.name == "adam" ||
+                        optimizer.name == "adamw";
+  return options.graphs && is_known && !optimizer.correct &&
+         optimizer.transforms.empty() && options.share.is_all();
+}
+
+}  // namespace
+
 UpdateChain::UpdateChain(const UpdateOptions& options,
                          const NamedTensors& parameters)
     : parameters_(parameters), rate_(options.optimizer.learning_rate) {
@@ -41,6 +54,7 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
                    ? make(parameters)
                    : std::make_unique<Sharded>(make, parameters, options.share);
   velocity_ = dynamic_cast<VelocityOptimizer*>(optimizer_.get());
+  if (can_be_graphs(options)) graph_.emplace();
 }
 
 /// Links, the optimizer and the caller have one tensor of each parameter.
@@ -54,8 +68,38 @@ MovedWeights UpdateChain::move_to(const Tensors& storage) {
   return moved;
 }
 
+/// What a graph of an update has as it was captured. Learning rates that change
+/// with each turn leave nothing to be replayed.
+GraphedFunction::Constants UpdateChain::constants_of(
+    const UpdateInfo& info) const {
+  GraphedFunction::Constants all{
+      .numbers = {info.rate, static_cast<double>(info.batches),
+                  static_cast<double>(info.turns),
+                  static_cast<double>(info.replicas)},
+      .addresses = {}};
+  for (const auto& [name, parameter] : parameters_)
+    all.addresses.push_back(parameter.const_data_ptr());
+  return all;
+}
+
 double UpdateChain::apply(Tensors& gradients, UpdateInfo info,
                           const Tensors& storage) {
+  if (!graph_ || !storage.empty()) return apply_now(gradients, info, storage);
+  Tensors operands = gradients;
+  operands.push_back(info.model_norm);
+  gradients =
+      (*graph_)(operands, constants_of(info), [&](const Tensors& given) {
+        Tensors left(given.begin(), given.end() - 1);
+        UpdateInfo its = info;
+        its.model_norm = given.back();
+        apply_now(left, its, {});
+        return left;
+      });
+  return info.rate;
+}
+
+double UpdateChain::apply_now(Tensors& gradients, UpdateInfo info,
+                              const Tensors& storage) {
   for (const auto& link : links_) link->apply(gradients, info);
   const MovedWeights moved = move_to(storage);
   if (info.mix == StepMix{}) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "lib/tensors/graphed_function.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/optimizer.h"
 #include "lib/updates/transform.h"
@@ -35,12 +37,15 @@ class UpdateChain {
 
  private:
   MovedWeights move_to(const Tensors& storage);
+  double apply_now(Tensors& gradients, UpdateInfo info, const Tensors& storage);
+  GraphedFunction::Constants constants_of(const UpdateInfo& info) const;
 
   NamedTensors parameters_;
   LearningRate rate_;
   std::vector<std::unique_ptr<Transform>> links_;
   std::unique_ptr<Optimizer> optimizer_;
   VelocityOptimizer* velocity_ = nullptr;  ///< optimizer_, if it is one
+  std::optional<GraphedFunction> graph_;   ///< of an update in place
 };
 
 }  // namespace sluice

@@ -82,7 +82,8 @@ const OtherLines kLines[] = {
     {"HeadsOfConvolutions",
      "model = {name = 'conv3', channels = 8, dropout = 0.2}\n"
      "boundary = {policy = 'local_loss', head = {name = 'conv'}}\n"},
-    {"ShortLastBatches", "batch_size = 23\nboundary = {policy = 'backprop'}\n"},
+    {"ShortLastBatches",
+     "limit = {train = 230}\nboundary = {policy = 'backprop'}\n"},
     {"Clipping",
      "boundary = {policy = 'backprop'}\n"
      "optimizer = {name = 'adamw', clip = {norm = 0.5}}\n"},
@@ -99,15 +100,13 @@ const OtherLines kLines[] = {
      "boundary = {policy = 'delayed_gradient'}\naccumulate = {batches = 3}\n"},
     {"Bf16", "precision = 'bf16'\nboundary = {policy = 'backprop'}\n"},
     {"LearningRates",
-     "boundary = {policy = 'backprop'}\noptimizer = {lr = {name = "
-     "'cosine'}}\n"},
+     "boundary = {policy = 'backprop'}\n"
+     "optimizer = {lr = 0.05, schedule = {name = 'cosine'}}\n"},
     {"MeanSquaredErrors",
      "boundary = {policy = 'backprop'}\nloss = {name = "
      "'mean_squared_error'}\n"},
     {"Averages",
      "boundary = {policy = 'local_loss'}\noptimizer = {average = 0.9}\n"},
-    {"Probes",
-     "boundary = {policy = 'delayed_gradient'}\nprobe = {every = 3}\n"},
     {"Hashes",
      "boundary = {policy = 'delayed_gradient'}\nhashes = true\n"
      "gradient_norms = true\n"},
@@ -190,10 +189,10 @@ class Runs {
   int runs_ = 0;
 };
 
-/// A short last batch, and an evaluation after each epoch of 5 turns.
+/// A short last batch, and an evaluation after each epoch of 10 turns.
 constexpr const char* kShort =
     "blocks = 2\nmodel = {hidden = [24, 20], batch_norm = true, dropout = "
-    "0.2}\noptimizer = {lr = 0.05, momentum = 0.9}\nbatch_size = 50\n"
+    "0.2}\noptimizer = {lr = 0.05, momentum = 0.9}\nlimit = {train = 230}\n"
     "device = 'cuda'\n";
 
 class RunsWithGraphs : public testing::TestWithParam<const char*> {};
@@ -206,7 +205,8 @@ TEST_P(RunsWithGraphs, HaveTheBitsOfNoneOnEachEngineAndResumed) {
   EXPECT_FALSE(plain.empty());
   for (const char* keys :
        {"engine=virtual", "engine=threads", "engine=processes",
-        "engine=processes transport=shared_memory", "engine=virtual blocks=1"})
+        "engine=processes transport=shared_memory",
+        "engine=processes probe.every=4", "engine=virtual blocks=1"})
     EXPECT_EQ(
         difference(std::string(keys).find("blocks=1") == std::string::npos
                        ? plain

@@ -8,8 +8,8 @@ std::span<const TurnCostLimit> turn_cost_limits() {
   // does that is small (kSmallCopy), as those of this GPT are: when it leaves.
   // Larger ones take three: behind the copy that arrives; before the one that
   // leaves, which so runs beside what is computed; and behind that.
-  // With graphs a turn copies inputs into their memory and outputs out of it,
-  // replays two, and steps the weights.
+  // With graphs a turn copies operands into their memory and results out of it,
+  // and replays three: forward, backward, update. Masks are drawn beside them.
   static constexpr TurnCostLimit kRows[] = {
       {"resnet32", "memory", "plain", {118, 0, 1, 0}},
       {"resnet32", "memory", "adam", {119, 0, 1, 0}},
@@ -29,13 +29,13 @@ std::span<const TurnCostLimit> turn_cost_limits() {
       {"gpt", "socket", "clipping", {128, 0, 5, 2}},
       {"gpt", "socket", "dropout", {121, 0, 5, 2}},
       {"gpt", "ipc", "adam", {118, 0, 5, 4}},
-      {"resnet32", "memory", "plaingraphs", {7, 0, 1, 0}},
+      {"resnet32", "memory", "plaingraphs", {8, 0, 1, 0}},
       {"resnet32", "memory", "adamgraphs", {8, 0, 1, 0}},
-      {"resnet32", "memory", "clippinggraphs", {9, 0, 1, 0}},
-      {"resnet32", "socket", "plaingraphs", {7, 0, 5, 4}},
+      {"resnet32", "memory", "clippinggraphs", {8, 0, 1, 0}},
+      {"resnet32", "socket", "plaingraphs", {8, 0, 5, 4}},
       {"resnet32", "ipc", "adamgraphs", {8, 0, 5, 4}},
-      {"gpt", "memory", "plaingraphs", {7, 0, 1, 0}},
-      {"gpt", "memory", "dropoutgraphs", {11, 0, 1, 0}},
+      {"gpt", "memory", "plaingraphs", {8, 0, 1, 0}},
+      {"gpt", "memory", "dropoutgraphs", {14, 0, 1, 0}},
   };
   return kRows;
 }
