@@ -55,6 +55,7 @@ constexpr std::string_view kPluginSource =
 #include <torch/nn/modules/linear.h>
 
 #include "experiments/plugins/plugin.h"
+#include "lib/base/error.h"
 
 namespace {
 using namespace sluice;
@@ -108,6 +109,8 @@ MakeHead soft_head(Fields& options) {
   double divisor = 2;
   options.key("divisor", divisor, {.text = "of the logits", .min = 0.01});
   return [=](const BoundarySite& site) {
+    if (site.features.size() != 1)
+      throw UserError("@NAME@_head takes features [C], not maps or texts");
     return std::make_shared<SoftHead>(site, divisor);
   };
 }

@@ -1,6 +1,7 @@
 #include "experiments/report/price.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -37,6 +38,21 @@ bool is_nearer(const Study& study, const Column& chooser, std::size_t cell,
   return chooser.mean(a) > chooser.mean(b);
 }
 
+/// The quantile 0.975 of Student's t; beyond the table, from its expansion in
+/// 1 / degrees (Abramowitz and Stegun, 26.7.5). NaN below one degree.
+double quantile_of_t(int degrees) {
+  constexpr std::array<double, 10> kTable = {
+      12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+  if (degrees < 1) return std::numeric_limits<double>::quiet_NaN();
+  const auto row = static_cast<std::size_t>(degrees) - 1;
+  if (row < kTable.size()) return kTable[row];
+  constexpr double kNormal = 1.959964;
+  const double cube = kNormal * kNormal * kNormal;
+  const double fifth = cube * kNormal * kNormal;
+  return kNormal + (cube + kNormal) / (4.0 * degrees) +
+         (5 * fifth + 16 * cube + 3 * kNormal) / (96.0 * degrees * degrees);
+}
+
 bool dominates(const Objectives& a, const Objectives& b) {
   bool is_better = false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -71,10 +87,16 @@ std::optional<std::size_t> baseline_of(const Study& study,
   return best;
 }
 
-Spread difference_of(const Spread& a, const Spread& b) {
-  return {.mean = a.mean - b.mean,
-          .std = std::hypot(a.std, b.std),
-          .n = std::min(a.n, b.n)};
+Difference paired_difference(const BySeed& a, const BySeed& b) {
+  std::vector<double> differences;
+  for (const auto& [seed, value] : a)
+    if (const auto other = b.find(seed); other != b.end())
+      differences.push_back(value - other->second);
+  const Spread spread = spread_of(differences);
+  return {.mean = spread.mean,
+          .half = spread.std * quantile_of_t(spread.n - 1) /
+                  std::sqrt(static_cast<double>(spread.n)),
+          .n = spread.n};
 }
 
 std::vector<bool> pareto_front(std::span<const Objectives> all) {

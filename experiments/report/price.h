@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,9 +23,20 @@ std::optional<std::size_t> baseline_of(const Study& study,
                                        const std::vector<Column>& columns,
                                        std::size_t cell);
 
-/// a - b of two means, with the root of the sum of both variances; NaN where a
-/// deviation is unknown.
-Spread difference_of(const Spread& a, const Spread& b);
+/// A figure of runs, by their seeds.
+using BySeed = std::map<std::int64_t, double>;
+
+struct Difference {
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  /// Half of the 95 % interval of the mean; NaN for fewer than two seeds.
+  double half = std::numeric_limits<double>::quiet_NaN();
+  int n = 0;  ///< seeds that both have
+};
+
+/// Mean of a - b over the seeds that both have, with its interval by Student's
+/// t: runs of one seed share their data's order, so their differences vary less
+/// than the runs do.
+Difference paired_difference(const BySeed& a, const BySeed& b);
 
 /// What a cell is judged by; of each less is better. Not a number: unknown.
 using Objectives = std::vector<double>;

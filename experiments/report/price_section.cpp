@@ -11,13 +11,29 @@
 namespace sluice::report {
 namespace {
 
-/// "+0.35 ± 0.20" in percentage points.
-std::string difference_text(const Spread& difference) {
-  if (!std::isfinite(difference.mean)) return "-";
-  std::string text = fmt::format("{:+.2f}", 100 * difference.mean);
-  if (std::isfinite(difference.std))
-    text += fmt::format(" ± {:.2f}", 100 * difference.std);
-  return text;
+/// What the runs of a cell that are done and know the figure ended with.
+BySeed by_seed(const ReportInput& input, const Column& column,
+               std::size_t cell) {
+  BySeed values;
+  const auto& runs = input.study.cells[cell].runs;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (const auto value = column.values[cell][i])
+      values.emplace(runs[i].seed, *value);
+  return values;
+}
+
+/// "+0.35 ± 0.20 (n = 3)" in percentage points.
+std::string difference_text(const ReportInput& input, const Column& accuracy,
+                            std::size_t cell, std::size_t baseline) {
+  const Difference paired = paired_difference(
+      by_seed(input, accuracy, cell), by_seed(input, accuracy, baseline));
+  if (paired.n > 1)
+    return fmt::format("{:+.2f} ± {:.2f} (n = {})", 100 * paired.mean,
+                       100 * paired.half, paired.n);
+  const double of_means = accuracy.mean(cell) - accuracy.mean(baseline);
+  if (!std::isfinite(of_means)) return "-";
+  return paired.n == 1 ? fmt::format("{:+.2f} (one run)", 100 * paired.mean)
+                       : fmt::format("{:+.2f} (other seeds)", 100 * of_means);
 }
 
 std::string ratio_text(const Column& column, std::size_t cell,
@@ -80,9 +96,7 @@ std::string price_table(const ReportInput& input) {
         cell_head(input, i) +
         element("td", "class=\"text\"",
                 escaped(input.study.cells[*baseline].label)) +
-        element("td", "",
-                difference_text(difference_of(accuracy->spreads[i],
-                                              accuracy->spreads[*baseline])));
+        element("td", "", difference_text(input, *accuracy, i, *baseline));
     for (const Column* column : ratios)
       cells += element("td", "", ratio_text(*column, i, *baseline));
     rows += element("tr", "", cells) + "\n";
@@ -174,9 +188,10 @@ std::string price_section(const ReportInput& input) {
                 "the one of the same data and model (and with as many blocks, "
                 "if there is one) that ended best on the " +
                     split_to_choose_by(input.columns) +
-                    " split. The deviation of a "
-                    "difference is the root of the sum of both variances; "
-                    "ratios are of means, and below 1 cost less.") +
+                    " split. Accuracy: the mean of the differences seed by "
+                    "seed, ± half of its 95 % interval (Student's t). Where "
+                    "that interval has 0 in it, the runs show no difference. "
+                    "Ratios are of means, and below 1 cost less.") +
         table;
   return html + front_part(input);
 }

@@ -31,6 +31,17 @@ TEST_F(NewPlugin, IsTheOneThatIsTestedAndDescribed) {
               HasSubstr("```cpp\n" + source + "```\n"));
 }
 
+TEST_F(NewPlugin, HasAHeadThatRefusesMapsInOneLine) {
+  ASSERT_EQ(in_work("new plugin mine").status, 0);
+  fs::create_directory(path("work/mine/build"));
+  fs::copy_file(fmt::format("{}/libmine.so", SLUICE_TEST_PLUGINS),
+                path("work/mine/build/libmine.so"));
+  const Outcome run = in_work(
+      "plan mine/mine.toml model.name=small_conv data.name=drawn_digits");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.text, HasSubstr("mine_head takes features [C]"));
+}
+
 TEST_F(NewPlugin, HasAConfigThatRuns) {
   ASSERT_EQ(in_work("new plugin mine").status, 0);
   fs::create_directory(path("work/mine/build"));

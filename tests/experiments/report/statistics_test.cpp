@@ -81,11 +81,33 @@ TEST(ReportStatistics, NobodyWinsAloneOrWithoutADeviation) {
   EXPECT_EQ(clear_winner(equal, true), std::nullopt);
 }
 
-TEST(ReportStatistics, VariancesOfADifferenceAdd) {
-  const Spread difference = difference_of({.mean = 5, .std = 3, .n = 3},
-                                          {.mean = 7, .std = 4, .n = 2});
-  EXPECT_DOUBLE_EQ(difference.mean, -2);
-  EXPECT_DOUBLE_EQ(difference.std, 5);
+TEST(ReportStatistics, DifferencesArePairedBySeed) {
+  // Differences of -1, -2 and -3: a mean of -2, a standard deviation of 1.
+  const Difference paired = paired_difference(
+      {{1, 10}, {2, 20}, {3, 30}, {7, 0}}, {{1, 11}, {2, 22}, {3, 33}, {9, 0}});
+  EXPECT_EQ(paired.n, 3);
+  EXPECT_DOUBLE_EQ(paired.mean, -2);
+  EXPECT_NEAR(paired.half, 4.303 / std::sqrt(3.0), 1e-9);
+}
+
+TEST(ReportStatistics, AnIntervalTakesTwoSeedsThatBothHave) {
+  const Difference one = paired_difference({{1, 10}, {2, 20}}, {{2, 19}});
+  EXPECT_EQ(one.n, 1);
+  EXPECT_DOUBLE_EQ(one.mean, 1);
+  EXPECT_TRUE(std::isnan(one.half));
+  EXPECT_EQ(paired_difference({{1, 10}}, {{2, 19}}).n, 0);
+}
+
+TEST(ReportStatistics, IntervalsOfManySeedsComeNearTheNormalOne) {
+  BySeed a;
+  BySeed b;
+  for (int seed = 0; seed < 31; ++seed) {
+    a[seed] = seed % 2;  // differences of 0 and 1
+    b[seed] = 0;
+  }
+  const Difference paired = paired_difference(a, b);
+  const double deviation = std::sqrt(paired.mean * (1 - paired.mean) * 31 / 30);
+  EXPECT_NEAR(paired.half, 2.0423 * deviation / std::sqrt(31.0), 1e-4);
 }
 
 TEST(ReportStatistics, TheFrontHoldsWhatNothingElseBeats) {

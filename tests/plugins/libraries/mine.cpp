@@ -2,6 +2,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "experiments/plugins/plugin.h"
+#include "lib/base/error.h"
 
 namespace {
 using namespace sluice;
@@ -55,6 +56,8 @@ MakeHead soft_head(Fields& options) {
   double divisor = 2;
   options.key("divisor", divisor, {.text = "of the logits", .min = 0.01});
   return [=](const BoundarySite& site) {
+    if (site.features.size() != 1)
+      throw UserError("mine_head takes features [C], not maps or texts");
     return std::make_shared<SoftHead>(site, divisor);
   };
 }
