@@ -125,6 +125,14 @@ std::shared_ptr<GraphedForward::WarmUp> GraphedForward::warm_up_of(
   return warm_ups_.back();
 }
 
+/// Whether enough is known of the gradients that come back, at all outputs.
+bool GraphedForward::is_warm(const WarmUp& warm_up) {
+  return warm_up.alike && warm_up.backwards >= kGraphWarmUps &&
+         std::none_of(
+             warm_up.signals.begin(), warm_up.signals.end(),
+             [](const Layout& layout) { return layout.device.is_cpu(); });
+}
+
 /// Notes how the gradients lie that come back.
 Tensors GraphedForward::forward_eagerly(const Call& call) {
   Tensors outputs = call.run();
@@ -133,7 +141,7 @@ Tensors GraphedForward::forward_eagerly(const Call& call) {
   const bool can_be =
       std::all_of(outputs.begin(), outputs.end(), is_laid_out_plainly);
   if (!warm_up || !can_be) return outputs;
-  if (warm_up->alike && warm_up->backwards >= kGraphWarmUps) warm_ = warm_up;
+  if (is_warm(*warm_up)) warm_ = warm_up;
   for (std::size_t i = 0; i < outputs.size(); ++i)
     outputs[i].register_hook([warm_up, i, count = outputs.size()](
                                  const at::Tensor& gradient) {

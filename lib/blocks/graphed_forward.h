@@ -54,6 +54,7 @@ class GraphedForward {
     bool alike = true;            ///< those of all batches
   };
 
+  static bool is_warm(const WarmUp& warm_up);
   Tensors forward_eagerly(const Call& call);
   std::shared_ptr<Slot> free_slot(const Call& call);
   std::shared_ptr<Slot> capture(const Call& call);
