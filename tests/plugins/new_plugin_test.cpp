@@ -37,7 +37,8 @@ TEST_F(NewPlugin, HasAHeadThatRefusesMapsInOneLine) {
   fs::copy_file(fmt::format("{}/libmine.so", SLUICE_TEST_PLUGINS),
                 path("work/mine/build/libmine.so"));
   const Outcome run = in_work(
-      "plan mine/mine.toml model.name=small_conv data.name=drawn_digits");
+      "plan mine/mine.toml 'model={name=\"small_conv\"}' "
+      "data.name=drawn_digits");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.text, HasSubstr("mine_head takes features [C]"));
 }
