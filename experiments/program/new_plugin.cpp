@@ -35,7 +35,7 @@ endif()
 
 # cmake -B build -DCMAKE_PREFIX_PATH=FOLDER && cmake --build build
 # where FOLDER is what Sluice was installed in: cmake --install ... --prefix FOLDER
-find_package(Sluice 0.1 REQUIRED)
+find_package(Sluice 0.9 REQUIRED)
 
 # The library that the config names. What it uses of Sluice is the program's.
 add_library(@NAME@ MODULE @NAME@.cpp)
