@@ -40,9 +40,8 @@ std::string gpu_of(const Experiment& experiment, int block) {
   return fmt::format("{}:{}", name, (block - 1) % gpus);
 }
 
-/// Whether one process has several blocks on a GPU: they share the stream that
-/// the others capture
-/// beside, and LibTorch's thread for backwards.
+/// Whether one process has several blocks on a GPU: they share its stream, and
+/// LibTorch's thread for backwards.
 bool shares_gpus_between_threads(const Experiment& experiment) {
   if (experiment.engine != Engine::threads || !uses_gpus(experiment))
     return false;

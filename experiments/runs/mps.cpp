@@ -1,5 +1,6 @@
 #include "experiments/runs/mps.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -21,13 +22,22 @@ constexpr const char* kStart =
 constexpr const char* kQuit =
     "echo quit | nvidia-cuda-mps-control >/dev/null 2>&1";
 
-/// Exit status of a command of the shell.
+/// Exit status of a command of the shell, which no signal is held from: a
+/// daemon lives on with the mask that it was started with.
 int status_of_shell(const char* command) {
   std::string words[] = {"sh", "-c", command};
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
-  if (::posix_spawn(&child, "/bin/sh", nullptr, nullptr, argv, environ) != 0)
-    return -1;
+  const int failed =
+      ::posix_spawn(&child, "/bin/sh", nullptr, &attributes, argv, environ);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return -1;
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -45,14 +55,18 @@ bool mps_is_running() {
       ignored);
 }
 
+// NOLINTBEGIN(concurrency-mt-unsafe): a run has neither workers nor threads
+// yet, or none any more
 MpsDaemon::MpsDaemon() {
-  // NOLINTBEGIN(concurrency-mt-unsafe): before workers and threads of the run
-  ::setenv(kPipes, folder_.path().c_str(), /*replace=*/1);
-  ::setenv(kLogs, folder_.path().c_str(), /*replace=*/1);
+  for (const char* name : {kPipes, kLogs}) {
+    const char* const value = std::getenv(name);
+    before_.emplace_back(name, value == nullptr
+                                   ? std::nullopt
+                                   : std::optional(std::string(value)));
+    ::setenv(name, folder_.path().c_str(), /*replace=*/1);
+  }
   if (status_of_shell(kStart) == 0) return;
-  ::unsetenv(kPipes);
-  ::unsetenv(kLogs);
-  // NOLINTEND(concurrency-mt-unsafe)
+  restore_environment();
   throw UserError(
       "mps = true: `nvidia-cuda-mps-control -d` failed; install it (it comes "
       "with NVIDIA's driver), or leave mps out");
@@ -60,10 +74,16 @@ MpsDaemon::MpsDaemon() {
 
 MpsDaemon::~MpsDaemon() {
   status_of_shell(kQuit);
-  // NOLINTBEGIN(concurrency-mt-unsafe): workers have ended
-  ::unsetenv(kPipes);
-  ::unsetenv(kLogs);
-  // NOLINTEND(concurrency-mt-unsafe)
+  restore_environment();
 }
+
+void MpsDaemon::restore_environment() {
+  for (const auto& [name, value] : before_)
+    if (value)
+      ::setenv(name, value->c_str(), /*replace=*/1);
+    else
+      ::unsetenv(name);
+}
+// NOLINTEND(concurrency-mt-unsafe)
 
 }  // namespace sluice

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "lib/base/temporary_folder.h"
 
 namespace sluice {
@@ -21,7 +26,10 @@ class MpsDaemon {
   MpsDaemon& operator=(const MpsDaemon&) = delete;
 
  private:
+  void restore_environment();
+
   TemporaryFolder folder_;
+  std::vector<std::pair<const char*, std::optional<std::string>>> before_;
 };
 
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include "experiments/config/files/named_paths.h"
 #include "experiments/config/numbers.h"
 #include "experiments/config/pinned_files.h"
 #include "experiments/data/fingerprint.h"
@@ -56,9 +57,19 @@ void leave_out_hashes(ConfigNode& config) {
                       {.value = std::string()});
 }
 
+/// Ranks may have their files in different folders: what is in them is
+/// compared.
+void keep_file_names(ConfigNode& config) {
+  visit_named_paths(config, [](ConfigNode& node) {
+    auto& path = std::get<std::string>(node.value);
+    path.erase(0, path.rfind('/') + 1);
+  });
+}
+
 ConfigNode compared(const ConfigNode& resolved) {
   ConfigNode config = without_infinities(numbers_of(resolved));
   leave_out_hashes(config);
+  keep_file_names(config);
   for (const char* key : kOfLinks)
     if (const ConfigNode* node = resolved.find(key)) config.set(key, *node);
   if (const ConfigNode* devices = config.find("device"))

@@ -6,15 +6,13 @@ import sys
 
 
 class Run:
-    """A run folder: its name, training records, evaluations and summary."""
+    """A run folder: its name, training records and evaluations."""
 
     def __init__(self, folder):
         self.name = pathlib.Path(folder).name
         records = read_records(pathlib.Path(folder) / "metrics.jsonl")
         self.training = [r for r in records if r.get("kind") == "train"]
         self.evaluations = [r for r in records if r.get("kind") == "evaluation"]
-        self.summary = next(
-            (r for r in reversed(records) if r.get("kind") == "summary"), {})
 
     def losses(self):
         """Block -> (turn, loss) of each of its turns with a finite loss."""
@@ -24,12 +22,6 @@ class Run:
                 points = blocks.setdefault(record["block"], [])
                 points.append((record["turn"], record["loss"]))
         return dict(sorted(blocks.items()))
-
-    def seconds_to(self, accuracy):
-        """Time of the first evaluation with that accuracy, or None."""
-        return next((record["time"] for record in self.evaluations
-                     if is_number(record.get("accuracy"))
-                     and record["accuracy"] >= accuracy), None)
 
 
 def is_number(value):

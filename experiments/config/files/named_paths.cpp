@@ -51,11 +51,12 @@ std::optional<std::string> beside(const ConfigNode& node,
   return found.lexically_normal().string();
 }
 
-void name_path(ConfigNode& node) {
+/// A path, or a list of them; else nothing is done.
+void visit_texts(ConfigNode& node,
+                 const std::function<void(ConfigNode&)>& visit) {
   if (auto* list = std::get_if<ConfigNode::Array>(&node.value))
-    for (ConfigNode& each : *list) name_path(each);
-  if (const auto* path = std::get_if<std::string>(&node.value))
-    if (auto found = beside(node, *path)) node.value = *std::move(found);
+    for (ConfigNode& each : *list) visit_texts(each, visit);
+  if (std::holds_alternative<std::string>(node.value)) visit(node);
 }
 
 void check_script_is_there(const ConfigNode& config) {
@@ -81,20 +82,28 @@ fs::path folder_of(const Origin& origin) {
   return fs::path(origin.file).parent_path();
 }
 
-ConfigNode with_named_paths(ConfigNode config) {
+void visit_named_paths(ConfigNode& config,
+                       const std::function<void(ConfigNode&)>& visit) {
   auto* top = std::get_if<ConfigNode::Table>(&config.value);
-  if (top == nullptr) return config;
+  if (top == nullptr) return;
   for (auto& [name, node] : *top) {
     auto* table = std::get_if<ConfigNode::Table>(&node.value);
     const std::string row = table == nullptr ? "" : name_in(node);
     for (const PathKey& each : kPathKeys) {
-      if (each.table.empty() && each.key == name) name_path(node);
+      if (each.table.empty() && each.key == name) visit_texts(node, visit);
       if (table == nullptr || each.table != name) continue;
       if (!each.data_set.empty() && each.data_set != row) continue;
       for (auto& [key, value] : *table)
-        if (key == each.key) name_path(value);
+        if (key == each.key) visit_texts(value, visit);
     }
   }
+}
+
+ConfigNode with_named_paths(ConfigNode config) {
+  visit_named_paths(config, [](ConfigNode& node) {
+    if (auto found = beside(node, std::get<std::string>(node.value)))
+      node.value = *std::move(found);
+  });
   check_script_is_there(config);
   return config;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "lib/base/config_node.h"
@@ -10,6 +11,11 @@ namespace sluice {
 /// Where relative paths begin that were written there: the folder of the file,
 /// or, of the command line, the current folder.
 std::filesystem::path folder_of(const Origin& origin);
+
+/// Calls `visit` with each text of the config that names a file or folder by a
+/// key of its own (data.file, model.file, initial_weights, ...).
+void visit_named_paths(ConfigNode& config,
+                       const std::function<void(ConfigNode&)>& visit);
 
 /// The config with the files and folders of its own keys (data.file,
 /// data.folder, model.file, initial_weights, ...) as absolute paths, where a

@@ -1,5 +1,7 @@
 // What ranks compare when they meet: every key that makes the numbers, and none
 // that doesn't.
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "experiments/runs/own_terms.h"
 #include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
+#include "lib/base/temporary_folder.h"
 #include "tests/experiments/data/data_test_files.h"
 #include "tests/experiments/runs/ranks/rank_keys.h"
 
@@ -108,6 +111,27 @@ TEST(RankTerms, ThatAreNoneAreRefused) {
       std::string(100'000, '[')};
   for (const std::string& text : bad)
     EXPECT_THROW(terms_from(text), LinkError) << text.substr(0, 100);
+}
+
+// A file beside the config has another absolute path on each host.
+TEST(RankTerms, CompareWhatIsInFilesWhereverTheyLie) {
+  const TemporaryFolder folder;
+  const auto terms_in =
+      [&](const std::string& host, char letter) {
+        std::filesystem::create_directories(folder.path() + "/" + host);
+        std::ofstream(folder.path() + "/" + host + "/notes.txt")
+            << std::string(400, 'a') << std::string(400, letter);
+        const std::string config = folder.path() + "/" + host + "/c.toml";
+        std::ofstream(config)
+            << "batch_size = 2\nmodel = {name = 'gpt', width = 8, heads = 2, "
+               "layers = 1}\nloss = {name = 'cross_entropy'}\n"
+               "data = {name = 'text', context = 8, file = 'notes.txt'}\n";
+        return terms_of(read_experiment(read_toml_file(config), ""), 0);
+      };
+  const Terms rank_0 = terms_in("one", 'b');
+  EXPECT_EQ(why_refused(rank_0, sent(terms_in("two", 'b')), 1, false), "");
+  EXPECT_THAT(why_refused(rank_0, sent(terms_in("three", 'c')), 1, false),
+              HasSubstr("notes.txt"));
 }
 
 class Fingerprint : public DataFolder {
