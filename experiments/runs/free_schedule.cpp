@@ -12,6 +12,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/moved_folder.h"
 #include "lib/metrics/records.h"
 #include "lib/schedules/op_table.h"
 
@@ -71,8 +72,10 @@ std::optional<std::vector<std::string>> until(
 
 void write_lines(const std::vector<std::string>& lines,
                  const std::string& folder) {
-  write_file_atomically(schedule_of_run(folder), [&](std::ostream& file) {
-    for (const std::string& line : lines) file << line << '\n';
+  write_while_moved(folder, [&] {
+    write_file_atomically(schedule_of_run(folder), [&](std::ostream& file) {
+      for (const std::string& line : lines) file << line << '\n';
+    });
   });
 }
 

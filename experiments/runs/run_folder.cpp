@@ -23,6 +23,7 @@
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/moved_folder.h"
 #include "lib/base/output_file.h"
 #include "lib/base/read_file.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -245,11 +246,12 @@ std::shared_ptr<Sink> RunFolder::metrics() const {
 }
 
 void RunFolder::keep_rest(const std::vector<Record>& records) const {
-  write_records(rest_of_metrics(path_), records);
+  write_while_moved(path_,
+                    [&] { write_records(rest_of_metrics(path_), records); });
 }
 
 void RunFolder::mark_done() const {
-  write_text(path_ + "/done", "");
+  write_while_moved(path_, [&] { write_text(path_ + "/done", ""); });
 }
 
 std::string make_run_folder(const std::string& name) {

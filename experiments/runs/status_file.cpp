@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "experiments/runs/assembly.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/moved_folder.h"
 #include "lib/base/output_file.h"
 
 namespace sluice {
@@ -94,7 +96,8 @@ void StatusFile::remember(const records::Status& status) {
 }
 
 void StatusFile::finish(const std::string& state) {
-  save(state);
+  write_while_moved(std::filesystem::path(path_).parent_path().string(),
+                    [&] { save(state); });
 }
 
 void StatusFile::save(const std::string& state) {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/moved_folder.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
 
@@ -90,31 +90,37 @@ std::string partial_folder(const std::string& checkpoints, std::int64_t turn) {
   return checkpoint_folder(checkpoints, turn) + kPartial;
 }
 
-void write_into(const std::string& folder, int block, std::string_view suffix,
+/// Folder of the run that these checkpoints are of; empty: they are of none, or
+/// of the current folder.
+fs::path run_of(const std::string& checkpoints) {
+  const fs::path path(checkpoints);
+  return path.filename() == "checkpoints" ? path.parent_path() : fs::path();
+}
+
+void write_to_run(const std::string& checkpoints,
+                  const std::function<void()>& write) {
+  const fs::path run = run_of(checkpoints);
+  if (run.empty()) return write();
+  write_while_moved(run.string(), write);
+}
+
+/// A run's folder that is moved is not made anew in its old place.
+void make_folder_below(const fs::path& base, const fs::path& folder,
+                       std::error_code& error) {
+  if (folder.empty() || folder == base || fs::is_directory(folder, error))
+    return;
+  make_folder_below(base, folder.parent_path(), error);
+  fs::create_directory(folder, error);
+}
+
+void write_into(const std::string& checkpoints, const std::string& folder,
+                int block, std::string_view suffix,
                 const NamedTensors& tensors) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  make_folder_below(run_of(checkpoints), folder, error);
   if (error) throw UserError("{}: can't be made: {}", folder, error.message());
   write_safetensors(fmt::format("{}/block-{}{}", folder, block, suffix),
                     tensors);
-}
-
-/// A run's folder that is moved is not made anew in its old place; a link to
-/// where it is comes a moment later.
-void check_run_is_there(const std::string& checkpoints) {
-  constexpr int kTries = 200;
-  const fs::path path(checkpoints);
-  const fs::path run = path.parent_path();
-  if (path.filename() != "checkpoints" || run.empty()) return;
-  std::error_code error;
-  for (int tries = 0; !fs::exists(run, error); ++tries) {
-    if (tries == kTries)
-      throw UserError(
-          "{}: isn't there any more, so that no checkpoint can be saved: it "
-          "was moved or removed while the run works there",
-          run.string());
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
 }
 
 bool is_weights(const std::string& file) {
@@ -130,17 +136,21 @@ bool is_state(const std::string& file) {
 void save_block(const std::string& checkpoints, std::int64_t turn,
                 const BlockReplica& whose, const NamedTensors& weights,
                 const NamedTensors& state) {
-  check_run_is_there(checkpoints);
   std::string folder = partial_folder(checkpoints, turn);
   if (whose.replica > 1) folder = replica_folder(folder, whose.replica);
-  write_into(folder, whose.block, kSuffix, weights);
-  write_into(folder, whose.block, kStateSuffix, state);
+  write_to_run(checkpoints, [&] {
+    write_into(checkpoints, folder, whose.block, kSuffix, weights);
+    write_into(checkpoints, folder, whose.block, kStateSuffix, state);
+  });
 }
 
 void save_own_weights(const std::string& checkpoints, std::int64_t turn,
                       int block, const NamedTensors& weights) {
-  write_into(replica_folder(partial_folder(checkpoints, turn), 1), block,
-             kSuffix, weights);
+  const std::string folder =
+      replica_folder(partial_folder(checkpoints, turn), 1);
+  write_to_run(checkpoints, [&] {
+    write_into(checkpoints, folder, block, kSuffix, weights);
+  });
 }
 
 namespace {
@@ -159,16 +169,22 @@ void remove_begun_files(const std::string& folder) {
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
   const std::string folder = checkpoint_folder(checkpoints, turn);
   const std::string beside = folder + kPartial;
-  remove_begun_files(beside);
+  write_to_run(checkpoints, [&] {
+    remove_begun_files(beside);
+    std::error_code error;
+    if (!fs::exists(folder) || !exchange(beside, folder)) {
+      fs::remove_all(folder, error);
+      fs::rename(beside, folder, error);
+    }
+    if (error)
+      throw UserError("{}: can't be made: {}", folder, error.message());
+  });
+  write_to_run(checkpoints, [&] {
+    sync_to_disk(checkpoints);
+    const std::string run = fs::path(checkpoints).parent_path().string();
+    sync_to_disk(run.empty() ? "." : run);
+  });
   std::error_code error;
-  if (!fs::exists(folder) || !exchange(beside, folder)) {
-    fs::remove_all(folder, error);
-    fs::rename(beside, folder, error);
-  }
-  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
-  sync_to_disk(checkpoints);
-  const std::string run = fs::path(checkpoints).parent_path().string();
-  sync_to_disk(run.empty() ? "." : run);
   fs::remove_all(beside, error);
 }
 

@@ -210,6 +210,13 @@ class Judge:
             self.config.get("replicas.policy") == "shared"
             or self.config.get("replicas.group") in ("mpi", "nccl"))
 
+    def other_engine(self):
+        engine = self.config.get("engine", "virtual")
+        # Threads that share a GPU's stream can't capture graphs.
+        if engine == "virtual" and self.config.get("graphs"):
+            return "processes"
+        return OTHER[engine]
+
     def check_other_engine(self, first):
         if self.is_race():
             return
@@ -217,7 +224,7 @@ class Judge:
             if first.is_exit(0):
                 self.check_replay()
             return
-        engine = OTHER[self.config.get("engine", "virtual")]
+        engine = self.other_engine()
         other = self.command("engines", "run", str(self.file), "--dir",
                              "other", f"engine={engine}")
         if other.end != first.end:

@@ -1,10 +1,15 @@
 // A run's folder that is moved, removed or replaced while the run works there.
 // Issue 55, item 13: it was made anew in the old place, without its config.
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +108,45 @@ TEST_F(MovedFolder, MovedFolderOfARunThatIsGoneGetsNoCheckpoint) {
     EXPECT_THAT(error.what(), HasSubstr("isn't there any more"));
   }
   EXPECT_FALSE(fs::exists(path("gone")));
+}
+
+/// Moves a run's folder on and on, with a link to it a moment later.
+class Mover {
+ public:
+  explicit Mover(std::string run)
+      : run_(std::move(run)), thread_([this](const std::stop_token& over) {
+          for (int moves = 1; !over.stop_requested(); ++moves) move(moves);
+        }) {}
+
+ private:
+  void move(int moves) {
+    constexpr std::chrono::milliseconds kMoment(3);
+    const std::string next = run_ + "-" + std::to_string(moves);
+    fs::rename(place_, next);
+    place_ = next;
+    std::this_thread::sleep_for(kMoment);
+    fs::remove(run_);
+    fs::create_directory_symlink(place_, run_);
+    std::this_thread::sleep_for(kMoment);
+  }
+
+  std::string run_;
+  std::string place_ = run_;
+  std::jthread thread_;
+};
+
+TEST_F(MovedFolder, FolderThatMovesWhileItIsSavedToGetsEachCheckpoint) {
+  constexpr int kCheckpoints = 10;
+  const std::string checkpoints = make("run") + "/checkpoints";
+  const at::Tensor weight = at::ones({1});
+  {
+    const Mover mover(path("run"));
+    for (int turn = 0; turn < kCheckpoints; ++turn) {
+      save_block(checkpoints, turn, {1}, {{"a", weight}}, {});
+      finish_checkpoint(checkpoints, turn);
+    }
+  }
+  EXPECT_EQ(find_checkpoints(checkpoints).size(), kCheckpoints);
 }
 
 class MovedRun : public Faults {};
