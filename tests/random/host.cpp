@@ -76,8 +76,9 @@ std::string end_of(pid_t process) {
 int main(int argc, char** argv) {
   if (argc > 1) {
     const int status = sluice_main(argc, argv);
-    // A rank must end MPI.
-    if (std::string_view(argv[1]) == "worker") end(status);
+    // Ranks, and the worker of rank 0, end MPI when they return.
+    const bool has_mpi = std::getenv("PMI_RANK") != nullptr;
+    if (std::string_view(argv[1]) == "worker" && !has_mpi) end(status);
     return status;
   }
   for (std::string line; std::getline(std::cin, line);) {
