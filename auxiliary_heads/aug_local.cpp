@@ -141,7 +141,8 @@ class AugLocalHead final : public Head {
                           random_key({key, key_part("classifier")}));
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     Tensors values = features;  // [N, C] or [N, C, H, W]
     Pass pass = beside.pass;
     pass.layer = layer_;

@@ -69,7 +69,7 @@ void check_sequences(const BoundarySite& site, std::string_view head) {
 void check_batch(const at::Tensor& features, std::int64_t values,
                  std::string_view head) {
   if (features.size(0) * values >= 2) return;
-  throw TooFewSamples(
+  throw TooFewSamplesError(
       "[{}] a batch of {}: BatchNorm needs 2 samples or more here; choose a "
       "batch_size that doesn't leave a single sample over, or drop_last = true",
       head, features.size(0));

@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// A batch is too small for a head that normalises over it.
-class TooFewSamples final : public UserError {
+class TooFewSamplesError final : public UserError {
  public:
   using UserError::UserError;
 };
@@ -30,8 +30,8 @@ bool has_image_tokens(const BoundarySite& site);
 void check_features_or_tokens(const BoundarySite& site, std::string_view head);
 /// Checks that the features are those of texts, [T, C].
 void check_sequences(const BoundarySite& site, std::string_view head);
-/// TooFewSamples, unless BatchNorm sees two values for each channel: features
-/// [N, ...], of which each sample gives `values` to a channel.
+/// TooFewSamplesError, unless BatchNorm sees two values for each channel:
+/// features [N, ...], of which each sample gives `values` to a channel.
 void check_batch(const at::Tensor& features, std::int64_t values,
                  std::string_view head);
 

@@ -30,7 +30,8 @@ class ConvHead final : public Head {
     initialise_parameters(*this, head_key(site, "conv"));
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, normalised_values_, "conv");
     const at::Tensor pooled = average_pool(through(convolutions_, input), 2, 2);

@@ -18,7 +18,8 @@ class ForwardForwardHead final : public Head {
  public:
   explicit ForwardForwardHead(Loss loss) : loss_(std::move(loss)) {}
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     // [N, V, C] -> [N, V]; labels [N]: which of the V variants is right
     const at::Tensor goodness = features.front().square().sum(-1);
     return {loss_(goodness, beside.labels), goodness};

@@ -31,7 +31,8 @@ class FullConvHead final : public Head {
     last_->weight.detach().zero_();
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, pixels_, "full_conv");
     const at::Tensor maps = last_(convolutions_->forward(input));

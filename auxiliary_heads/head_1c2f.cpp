@@ -16,7 +16,8 @@ class Head1c2f final : public Head {
     register_module("classifier", classifier_);
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor logits =
         classifier_->forward(features.front(), "1c2f");  // [N, classes]
     return {loss_(logits, beside.labels), logits};

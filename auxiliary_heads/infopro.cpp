@@ -128,7 +128,8 @@ class InfoproHead final : public Head {
 
   Needs needs() const override { return {.raw_input = lambda1_ > 0}; }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     HeadResult result;
     if (lambda2_ > 0) result = classified(features.front(), beside.labels);
     if (lambda1_ == 0) return result;
@@ -152,7 +153,8 @@ class InfoproHead final : public Head {
     return result;
   }
 
-  at::Tensor reconstruction_loss(const at::Tensor& maps, const Beside& beside) {
+  at::Tensor reconstruction_loss(const at::Tensor& maps,
+                                 const HeadInputs& beside) {
     SLUICE_CHECK(beside.raw_input.defined(), "[infopro] got no input");
     const at::Tensor logits = decoder_->forward(maps);
     const FullPrecisionScope full_precision;

@@ -26,7 +26,8 @@ class LinearHead final : public Head {
     initialise_parameters(*this, head_key(site, "linear"));
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     at::Tensor input = features.front();  // [N, C], [N, C, H, W], [N, T, C]
     if (is_map_) input = average_pool(input, pool_, pool_).flatten(1);
     if (has_tokens_) input = input.mean(1);

@@ -61,7 +61,8 @@ class ManHead final : public Head {
     return needs;
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     Tensors sums = correction_->forward(features, own_pass(beside.pass, 0));
     const Tensors averages =
         average_->forward(features, own_pass(beside.pass, 1));

@@ -49,7 +49,8 @@ class MlpSrHead final : public Head {
     }
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     at::Tensor x = features.front();  // [N, C] or [N, C, H, W]
     if (is_training()) check_batch(x, normalised_values_, "mlp_sr");
     if (is_map_) {

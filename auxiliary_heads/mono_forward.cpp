@@ -38,7 +38,8 @@ class MonoForwardHead final : public Head {
     initialise_parameters(*this, head_key(site, "mono_forward"));
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     at::Tensor input = features.front();  // [N, C] or [N, C, H, W]
     if (input.dim() == 4)
       input = flat(pool_ > 0 ? average_pool(input, pool_, pool_) : input);

@@ -51,7 +51,8 @@ class PredsimHead final : public Head {
     if (prediction_) prediction_->weight.detach().zero_();
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor& input = features.front();  // [N, C] or [N, C, H, W]
     HeadResult result;
     if (prediction_) {

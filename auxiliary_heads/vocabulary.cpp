@@ -23,7 +23,8 @@ class VocabularyHead final : public Head {
     initialise_parameters(*this, head_key(site, "vocabulary"));
   }
 
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor& input = features.front();           // [N, T, C]
     const at::Tensor logits = vocabulary_(norm_(input));  // [N, T, classes]
     return {loss_(logits, beside.labels), logits};

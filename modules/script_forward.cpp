@@ -67,7 +67,7 @@ class MarkedForward {
 
   void note_self() {
     modules_.clear();
-    modules_[graph_->inputs()[0]] = ModuleAt{"", module_};
+    modules_[graph_->inputs()[0]] = PlacedModule{"", module_};
   }
 
   /// Replaces a call of a module in which a cut lies by what it does; false:
@@ -76,7 +76,7 @@ class MarkedForward {
     note_self();
     for (jit::Node* node : graph_->nodes()) {
       note_module(node, modules_);
-      const ModuleAt* called = called_by(node);
+      const PlacedModule* called = called_by(node);
       if (called == nullptr || !has_cut_inside(called->path, cuts_)) continue;
       jit::GraphFunction* function = jit::tryToGraphFunction(node);
       if (function == nullptr) continue;
@@ -87,7 +87,7 @@ class MarkedForward {
     return false;
   }
 
-  const ModuleAt* called_by(const jit::Node* node) const {
+  const PlacedModule* called_by(const jit::Node* node) const {
     if (!is_kind(node, "prim::CallMethod")) return nullptr;
     const auto found = modules_.find(node->input(0));
     return found == modules_.end() ? nullptr : &found->second;
@@ -98,7 +98,7 @@ class MarkedForward {
     std::vector<std::pair<jit::Node*, std::string>> marks;
     bool has_weights_below = false;
     for (jit::Node* node : graph_->nodes()) {
-      const ModuleAt* called = called_by(node);
+      const PlacedModule* called = called_by(node);
       if (called == nullptr || !seen.insert(called->path).second) continue;
       const bool has_weights = called->module.parameters().size() > 0;
       if (is_cut(*called, node, has_weights && has_weights_below))
@@ -114,7 +114,8 @@ class MarkedForward {
     }
   }
 
-  bool is_cut(const ModuleAt& called, jit::Node* node, bool by_default) const {
+  bool is_cut(const PlacedModule& called, jit::Node* node,
+              bool by_default) const {
     if (cuts_.empty()) return by_default && is_one_tensor(passing(node));
     if (std::find(cuts_.begin(), cuts_.end(), called.path) == cuts_.end())
       return false;

@@ -29,7 +29,7 @@ class LoweredScript {
   LoweredScript(jit::Graph& graph, const jit::Module& module,
                 const std::string& file)
       : graph_(graph), file_(file) {
-    modules_[graph.inputs()[0]] = ModuleAt{"", module};
+    modules_[graph.inputs()[0]] = PlacedModule{"", module};
     lower(*graph.block());
     std::reverse(module_nodes_.begin(), module_nodes_.end());
     for (jit::Node* node : module_nodes_) {
@@ -73,7 +73,7 @@ class LoweredScript {
     node->destroy();
   }
 
-  jit::Value* input_for(const ModuleAt& owner, const std::string& name,
+  jit::Value* input_for(const PlacedModule& owner, const std::string& name,
                         jit::Node* node) {
     const std::string path = path_below(owner.path, name);
     const auto found = by_path_.find(path);

@@ -11,11 +11,11 @@
 namespace sluice {
 
 /// A module that a value of the graph is, and its path from the top.
-struct ModuleAt {
+struct PlacedModule {
   std::string path;
   torch::jit::Module module;
 };
-using ModuleValues = std::map<const torch::jit::Value*, ModuleAt>;
+using ModuleValues = std::map<const torch::jit::Value*, PlacedModule>;
 
 /// Stands before the first node above a cut while calls are inlined.
 inline c10::Symbol cut_mark() {
@@ -39,8 +39,8 @@ inline void note_module(const torch::jit::Node* node, ModuleValues& modules) {
   if (owner == modules.end()) return;
   const std::string name = node->s(c10::attr::name);
   modules[node->output()] =
-      ModuleAt{path_below(owner->second.path, name),
-               owner->second.module.attr(name).toModule()};
+      PlacedModule{path_below(owner->second.path, name),
+                   owner->second.module.attr(name).toModule()};
 }
 
 }  // namespace sluice

@@ -30,7 +30,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 #include "lib/tensors/product_count.h"
 #include "modules/models.h"
 #include "modules/script_file.h"
@@ -186,7 +186,7 @@ class ScriptTrial {
 
 void try_script(Model& model, const std::string& file) {
   const at::NoGradGuard no_grad;
-  const GeneratorKept generator;
+  const GeneratorGuard generator;
   ScriptTrial trial(model, file);
   trial.run(/*samples=*/3, /*training=*/false);
   trial.run(/*samples=*/2, /*training=*/true);

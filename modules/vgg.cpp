@@ -54,7 +54,7 @@ struct VggOptions {
 };
 
 /// What lies between two layers with weights.
-struct Between {
+struct LayerGap {
   bool pool = false;
   double dropout = 0;
 
@@ -71,7 +71,7 @@ Model make_vgg(std::span<const std::int64_t> plan, const VggOptions& options,
                const SampleSpec& sample) {
   constexpr SlidingWindow kConvolution = {.size = 3, .stride = 1, .padding = 1};
   ModelBuilder builder(sample);
-  Between between;
+  LayerGap between;
   for (std::size_t i = 0; i < plan.size(); ++i) {
     if (plan[i] == kPool) continue;
     builder.entry();

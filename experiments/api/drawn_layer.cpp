@@ -8,7 +8,7 @@
 #include <ATen/ops/clone.h>
 
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -64,7 +64,7 @@ NamedTensors LayerDraws::with_key(std::uint64_t key) {
   const std::lock_guard lock(*turn_);
   if (const auto found = drawn_.find(key); found != drawn_.end())
     return found->second;
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(key);
   const std::shared_ptr<Layer> layer = factory_();

@@ -14,8 +14,8 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/config/left_out.h"
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/continued.h"
 #include "experiments/runs/crews.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/output_file.h"
@@ -25,7 +25,7 @@
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/linked_crew.h"
 #include "lib/metrics/records.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -45,7 +45,7 @@ OwnModel initialised(OwnModel own, std::uint64_t seed) {
 Experiment read_quietly(const ConfigNode& config, const NetworkOptions& options,
                         const OwnModel& own) {
   add_own_parts(options);
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   return read_network(config, {.model = own.model,
                                .policies = options.policies,
                                .writes_run = !options.run.folder.empty()});
@@ -97,7 +97,7 @@ NetworkCore::~NetworkCore() = default;
 void NetworkCore::start(const std::string& resume) {
   // Heads are made here or in other processes; the program's draws are the
   // same.
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   if (!experiment_.initial_weights.empty())
     check_weights(experiment_, experiment_.initial_weights);
   const CrewParts parts{
@@ -179,7 +179,7 @@ void NetworkCore::wait(std::size_t ahead) {
 void NetworkCore::collect(const Record& record) {
   if (run_) run_->write(record);
   if (!record.is<records::Train>() && !record.is<records::Lesson>()) return;
-  const auto place = record.read<records::OfBatch>();
+  const auto place = record.read<records::BatchFields>();
   const auto found = records_.find(place.turn);
   if (found == records_.end()) return;
   Record& kept = (*found->second)[place.block];

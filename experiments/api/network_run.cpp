@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/continued.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/resume_check.h"
 #include "experiments/runs/tensorboard.h"

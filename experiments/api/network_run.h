@@ -32,7 +32,7 @@ class NetworkRun {
   NetworkRun& operator=(const NetworkRun&) = delete;
 
   /// What the network begins with; turn 0 in a new run.
-  const Resumed& from() const { return from_; }
+  const RestartPoint& from() const { return from_; }
 
   /// Records of the crew, and of evaluations.
   void write(const Record& record);
@@ -50,7 +50,7 @@ class NetworkRun {
   RunFolder reopen(const RunOfNetwork& where);
 
   const Experiment& experiment_;
-  Resumed from_;
+  RestartPoint from_;
   RunFolder folder_;
   CheckpointKeeper keeper_;
   const std::shared_ptr<RunSink> sink_;

@@ -6,7 +6,7 @@
 #include "experiments/config/experiment.h"
 #include "lib/base/config_node.h"
 #include "lib/checkpoints/safetensors.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 

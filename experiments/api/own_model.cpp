@@ -10,7 +10,7 @@
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -38,7 +38,7 @@ LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
   spec.name = fmt::format("layer {}", index);
   spec.make = [=, source = spec.name + " as it was first made"] {
     const std::lock_guard lock(*turn);
-    const GeneratorKept kept;
+    const GeneratorGuard kept;
     std::shared_ptr<Layer> layer = factory();
     copy_by_name(weights, tensors_of_layer(*layer), source);
     return layer;
@@ -48,7 +48,7 @@ LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
 
 /// A training forward, as it will be.
 Tensors try_layer(Layer& layer, const Tensors& inputs, std::size_t index) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   Tensors outputs;
   try {
     outputs =

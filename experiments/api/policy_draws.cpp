@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -34,7 +34,7 @@ Make drawing_from(const at::Tensor& state,
                   const Make& make) {
   return [=](const BoundarySite& site) {
     const std::lock_guard lock(*turn);
-    const GeneratorKept kept;
+    const GeneratorGuard kept;
     set_generator_state(state);
     return make(site);
   };
@@ -43,7 +43,7 @@ Make drawing_from(const at::Tensor& state,
 }  // namespace
 
 NamedTensors noted_draws(const Experiment& experiment) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   NamedTensors states = {{kAtConfig, generator_state()}};
   for (int block = 1; block < experiment.blocks(); ++block)
     for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase) {

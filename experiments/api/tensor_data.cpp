@@ -11,7 +11,7 @@
 
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -85,7 +85,7 @@ Split split_of_tensors(const LabelledTensors& tensors, const SampleSpec& sample,
 }  // namespace
 
 DataSet data_set_of(const std::function<TensorSplits()>& make) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   const at::NoGradGuard no_grad;
   const TensorSplits splits = make();
   const at::Tensor& inputs = splits.train.inputs;

@@ -70,7 +70,7 @@ void add_key(const KnownKey& key, std::vector<KnownKey>& known) {
 namespace {
 
 /// What a choice brings: 'model.layer[].type = "conv"', and all keys then.
-struct Chosen {
+struct ChoiceKeys {
   std::string with = {};
   std::vector<KeyDoc> keys = {};
 };
@@ -79,10 +79,10 @@ struct Chosen {
 /// layer), alone: those whose values it lists itself. What names a row of
 /// another table doesn't list them; that table does. A value that can't stand
 /// alone is left out.
-std::vector<Chosen> choices_in(const std::vector<KeyDoc>& docs,
-                               const std::string& path,
-                               const Describe& describe) {
-  std::vector<Chosen> all;
+std::vector<ChoiceKeys> choices_in(const std::vector<KeyDoc>& docs,
+                                   const std::string& path,
+                                   const Describe& describe) {
+  std::vector<ChoiceKeys> all;
   for (const KeyDoc& doc : docs) {
     if (doc.limits.empty()) continue;
     const std::string_view below =
@@ -108,18 +108,18 @@ std::vector<KnownKey> keys_below(const std::string& path,
                                  const Describe& describe) {
   const std::vector<KeyDoc> plain =
       manual_with({.value = ConfigNode::Table{}}, path, describe);
-  const std::vector<Chosen> choices = choices_in(plain, path, describe);
+  const std::vector<ChoiceKeys> choices = choices_in(plain, path, describe);
   const auto always_is_there = [&](const KeyDoc& doc) {
     return has_path(plain, doc.path) &&
            std::all_of(choices.begin(), choices.end(),
-                       [&](const Chosen& chosen) {
+                       [&](const ChoiceKeys& chosen) {
                          return has_path(chosen.keys, doc.path);
                        });
   };
   std::vector<KnownKey> known;
   for (const KeyDoc& doc : plain)
     if (always_is_there(doc)) add_key({doc, {with}}, known);
-  for (const Chosen& chosen : choices)
+  for (const ChoiceKeys& chosen : choices)
     for (const KeyDoc& doc : chosen.keys)
       if (!always_is_there(doc)) add_key({doc, {chosen.with}}, known);
   return known;

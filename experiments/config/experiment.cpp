@@ -87,7 +87,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_reconnect(experiment, top);
   ReplicaKind& kind = experiment.replicas.kind;
   if (has_centres(experiment) && kind.brings_updated)
-    kind.exchange.what = Exchanged::weights;
+    kind.exchange.what = ExchangedTensors::weights;
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
   check_factors(experiment, top);

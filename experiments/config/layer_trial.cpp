@@ -7,7 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include "lib/tensors/error_text.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -33,7 +33,7 @@ bool has_lost_statistics(const Layer& layer) {
 
 LayerTrial try_layers(const Model& model, std::int64_t samples,
                       Precision precision) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   const c10::AutoGradMode gradients(true);
   const PrecisionScope scope(precision);
   LayerTrial trial;

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +22,7 @@ void append_learners(const BoundaryEnd& end, std::vector<std::string>& all) {
 
 std::vector<std::string> parameter_names(const Experiment& experiment,
                                          int block) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   std::vector<std::string> all;
   const LayerRange range = by_block(experiment.ranges, block);
   for (std::int64_t i = range.first; i <= range.last; ++i) {

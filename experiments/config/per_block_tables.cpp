@@ -100,10 +100,10 @@ bool has_common_key(const ConfigNode* table, std::int64_t number,
 }
 
 /// What is written in a table by block: one that is split by whom it is for.
-class Written {
+class SplitTable {
  public:
-  Written(const ConfigNode* table, std::int64_t count, const NumberedKeys& keys,
-          std::string_view path)
+  SplitTable(const ConfigNode* table, std::int64_t count,
+             const NumberedKeys& keys, std::string_view path)
       : table_(table), count_(count), keys_(keys), path_(path) {
     common_.value = ConfigNode::Table{};
     if (table != nullptr) common_.origin = table->origin;
@@ -265,7 +265,7 @@ bool leave_out_common(std::string_view unknown, const ConfigNode* table,
 PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
                                 const NumberedKeys& keys,
                                 std::string_view path) {
-  return Written(table, count, keys, path).explicit_tables();
+  return SplitTable(table, count, keys, path).explicit_tables();
 }
 
 }  // namespace sluice

@@ -36,8 +36,9 @@ ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
   exchange.served = has_centres(experiment);
-  exchange.clips_own = model_norm && exchange.what == Exchanged::gradients &&
-                       experiment.optimizers.at(0).clip_at == ClipAt::replica;
+  exchange.clips_own =
+      model_norm && exchange.what == ExchangedTensors::gradients &&
+      experiment.optimizers.at(0).clip_at == ClipPlace::replica;
   if (exchange.served) {
     exchange.quorum =
         quorum_of(kind, static_cast<int>(experiment.replicas.count));

@@ -50,7 +50,7 @@ void check_shards(const Experiment& experiment, const Fields& top) {
 /// What counts on one step of the optimizer in an update.
 void check_steps(const Experiment& experiment, const Fields& top) {
   const ReplicaKind& kind = experiment.replicas.kind;
-  if (kind.exchange.what != Exchanged::gradients ||
+  if (kind.exchange.what != ExchangedTensors::gradients ||
       kind.exchange.graph.is_all())
     return;
   const std::string& policy = experiment.replicas.policy;
@@ -267,7 +267,7 @@ void check_waiting(const Experiment& experiment, const Fields& top) {
   if (kind.exchange.each_before > 0) refuse("each_before");
   for (const OptimizerOptions& options : experiment.optimizers)
     if (options.wants_forward_weights &&
-        kind.exchange.what == Exchanged::gradients)
+        kind.exchange.what == ExchangedTensors::gradients)
       top.reject("optimizer",
                  fmt::format("correction = '{}' goes by the weights of a "
                              "forward, which replicas that come to a centre "
@@ -301,7 +301,7 @@ void check_uneven_replicas(const Experiment& experiment, const Fields& top) {
                            "'cpu', or one number of replicas for all blocks",
                            list));
   for (const OptimizerOptions& options : experiment.optimizers)
-    if (options.clip_at == ClipAt::replica)
+    if (options.clip_at == ClipPlace::replica)
       top.reject("optimizer",
                  fmt::format("clip.at = 'replica' clips what one replica has "
                              "of a turn, and with replicas.count = {} that is "
@@ -349,7 +349,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                     "smaller batch_size, or turns instead of epochs",
                     experiment.replicas.count, experiment.deals_per_epoch));
   const bool sums_weights =
-      experiment.replicas.kind.exchange.what != Exchanged::gradients;
+      experiment.replicas.kind.exchange.what != ExchangedTensors::gradients;
   for (const BlockPlan& block : blocks_of_phases(experiment))
     if (sums_weights && (block.weights.by_window || block.weights.of_entry))
       top.reject("replicas",

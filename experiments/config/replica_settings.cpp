@@ -101,7 +101,7 @@ void ReplicaSettings::describe_compressor(Fields& fields) {
       choose(fields, "compress", compressors(), compress, "compressor")
           .make(fields);
   if (compress == "none") return;
-  if (kind.exchange.what != Exchanged::gradients ||
+  if (kind.exchange.what != ExchangedTensors::gradients ||
       !kind.exchange.graph.is_all())
     fields.reject(
         "compress",

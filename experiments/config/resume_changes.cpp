@@ -186,7 +186,7 @@ std::string values_text(const KeyChange& change) {
 
 std::string text_of(const KeyChange& change, std::int64_t turn) {
   const std::string what =
-      change.row.on_resume == OnResume::free
+      change.row.on_resume == ResumeEffect::free
           ? "free, no number changes"
           : fmt::format("anew, other numbers from turn {} on", turn);
   const std::string_view why = change.row.meaning;
@@ -197,7 +197,7 @@ std::string text_of(const KeyChange& change, std::int64_t turn) {
 void refuse_changes(std::span<const KeyChange> changes,
                     const std::string& checkpoint) {
   for (const KeyChange& change : changes) {
-    if (change.row.on_resume != OnResume::refused) continue;
+    if (change.row.on_resume != ResumeEffect::refused) continue;
     throw UserError(
         "{}: {}: is {}, and the run was trained with {}: {}; leave it out, or "
         "begin a run with initial_weights = '{}'",

@@ -12,9 +12,9 @@
 namespace sluice {
 namespace {
 
-constexpr auto kFree = OnResume::free;
-constexpr auto kAnew = OnResume::anew;
-constexpr auto kRefused = OnResume::refused;
+constexpr auto kFree = ResumeEffect::free;
+constexpr auto kAnew = ResumeEffect::anew;
+constexpr auto kRefused = ResumeEffect::refused;
 
 constexpr std::string_view kOtherEpochs =
     "an epoch would have another number of batches, and turns, evaluations and "
@@ -120,7 +120,8 @@ constexpr std::array kRows = {
 /// Keys of [data] whose texts are paths.
 constexpr std::array<std::string_view, 5> kFilesOfData = {
     "data.folder", "data.file", "data.train", "data.test", "data.validation"};
-constexpr ResumeClass kFileOfData = {"data", OnResume::free, kFilesCompared};
+constexpr ResumeClass kFileOfData = {"data", ResumeEffect::free,
+                                     kFilesCompared};
 
 bool is_at_or_below(std::string_view path, std::string_view table) {
   if (!path.starts_with(table)) return false;
@@ -130,13 +131,13 @@ bool is_at_or_below(std::string_view path, std::string_view table) {
 
 }  // namespace
 
-std::string_view name_of(OnResume on_resume) {
+std::string_view name_of(ResumeEffect on_resume) {
   switch (on_resume) {
-    case OnResume::free:
+    case ResumeEffect::free:
       return "free";
-    case OnResume::anew:
+    case ResumeEffect::anew:
       return "anew";
-    case OnResume::refused:
+    case ResumeEffect::refused:
       return "refused";
   }
   throw InternalError("a class of keys without a name");

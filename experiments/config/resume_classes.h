@@ -10,18 +10,18 @@
 namespace sluice {
 
 /// What another value of a key means for a run that is resumed with it.
-enum class OnResume : std::uint8_t {
+enum class ResumeEffect : std::uint8_t {
   free,    ///< no number of the run changes
   anew,    ///< numbers are others from the first resumed turn on
   refused  ///< what was trained and counted before would mean another thing
 };
 /// "free", "anew" or "refused".
-std::string_view name_of(OnResume on_resume);
+std::string_view name_of(ResumeEffect on_resume);
 
 /// Class of a key, or of all keys below a table that have no row of their own.
 struct ResumeClass {
   std::string_view path = {};  ///< the form that holds for all blocks
-  OnResume on_resume = OnResume::anew;
+  ResumeEffect on_resume = ResumeEffect::anew;
   std::string_view meaning = {};  ///< what the change does; may be empty
 };
 

@@ -16,7 +16,7 @@
 #include "experiments/config/pinned_files.h"
 #include "experiments/config/start_rows.h"
 #include "lib/base/by_block.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 #include "modules/lstm.h"
 
 namespace sluice::at_start {
@@ -105,7 +105,7 @@ std::string refused_by_end(const Experiment& experiment,
                          .attachments = {{kRawInput, at::zeros(sizes)}}};
     lower->signal(context);
     if (lower->traits().learns_from_gradient()) lower->learn(context);
-  } catch (const TooFewSamples& error) {
+  } catch (const TooFewSamplesError& error) {
     return error.what();
   } catch (const std::exception&) {
     return "";
@@ -116,7 +116,7 @@ std::string refused_by_end(const Experiment& experiment,
 /// A head that normalises over the batch; empty: none does.
 std::string head_that_normalises(const Experiment& experiment,
                                  const LayerTrial& trial) {
-  const GeneratorKept kept;
+  const GeneratorGuard kept;
   const c10::AutoGradMode gradients(true);
   for (const Boundaries& phase : experiment.phases)
     for (int block = 1; block < experiment.blocks(); ++block) {

@@ -55,7 +55,7 @@ std::string line_of(const StartFault& fault, const ConfigNode& resolved) {
 }  // namespace
 
 std::span<const StartCheck> start_checks() {
-  using enum AtStart;
+  using enum FaultEffect;
   using namespace at_start;
   static constexpr StartCheck kRows[] = {
       {"a window of accumulate longer than the run", refused, no_update},
@@ -93,24 +93,24 @@ std::span<const StartCheck> start_checks() {
   return kRows;
 }
 
-LinesAtStart lines_at_start(const Experiment& experiment) {
-  LinesAtStart lines;
+StartLines lines_at_start(const Experiment& experiment) {
+  StartLines lines;
   if (!experiment.data) return lines;  // batches are fed in by a program's loop
   for (const StartCheck& check : start_checks())
     for (const StartFault& fault : check.look(experiment))
-      (check.answer == AtStart::told ? lines.told : lines.refused)
+      (check.answer == FaultEffect::told ? lines.told : lines.refused)
           .push_back(line_of(fault, experiment.resolved));
   return lines;
 }
 
 std::vector<std::string> check_start(const Experiment& experiment) {
-  LinesAtStart lines = lines_at_start(experiment);
+  StartLines lines = lines_at_start(experiment);
   if (!lines.refused.empty()) throw UserError("{}", lines.refused.front());
   return std::move(lines.told);
 }
 
 std::vector<std::string> told_on_resume(const Experiment& experiment) {
-  LinesAtStart lines = lines_at_start(experiment);
+  StartLines lines = lines_at_start(experiment);
   lines.told.insert(lines.told.begin(), lines.refused.begin(),
                     lines.refused.end());
   return std::move(lines.told);

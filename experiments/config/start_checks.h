@@ -18,13 +18,13 @@ struct StartFault {
 using StartFaults = std::vector<StartFault>;
 
 /// Whether a run begins all the same.
-enum class AtStart : std::uint8_t { told, refused };
+enum class FaultEffect : std::uint8_t { told, refused };
 
 /// A check of what is known before the first turn, and would be met after
 /// hours, or never.
 struct StartCheck {
   std::string_view name;  ///< what it finds, for people
-  AtStart answer = AtStart::told;
+  FaultEffect answer = FaultEffect::told;
   StartFaults (*look)(const Experiment& experiment) = nullptr;
 };
 
@@ -32,11 +32,11 @@ struct StartCheck {
 std::span<const StartCheck> start_checks();
 
 /// A line for each fault: "a.toml:7: early_stop.patience: 5 ...".
-struct LinesAtStart {
+struct StartLines {
   std::vector<std::string> told = {};
   std::vector<std::string> refused = {};
 };
-LinesAtStart lines_at_start(const Experiment& experiment);
+StartLines lines_at_start(const Experiment& experiment);
 
 /// The lines to tell where a run begins, is planned or printed. Throws
 /// UserError with the first that refuses it.

@@ -19,7 +19,7 @@ struct ReplicaSettings;
 /// of a run depends on it.
 struct VirtualOptions {
   // Seconds; one for all blocks, or one for each. Empty: nothing.
-  ByOp<std::vector<double>> seconds = {};
+  OpValues<std::vector<double>> seconds = {};
   std::vector<double> head = {};
   double latency = 0;       ///< s
   double bandwidth = 0;     ///< bytes/s; 0: unlimited

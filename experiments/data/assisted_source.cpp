@@ -63,7 +63,7 @@ Batch AssistedSource::batch(std::int64_t t) {
   if (t != next_) start_at(t);
   next_ = t + 1;
   learn_until(t - assist_.lag);
-  const Drawn& drawn = drawn_[t] = draw(size_of(t));
+  const DrawnBatch& drawn = drawn_[t] = draw(size_of(t));
   Batch batch =
       samples_->batch(drawn.indices, {.seed = options_.seed,
                                       .epoch = drawn.pass,
@@ -78,7 +78,7 @@ std::vector<std::pair<std::string, double>> AssistedSource::learn(
     std::int64_t t, const at::Tensor& losses) {
   const auto found = drawn_.find(t);
   if (found == drawn_.end()) return {};
-  Drawn& drawn = found->second;
+  DrawnBatch& drawn = found->second;
   SLUICE_CHECK(losses.numel() == std::ssize(drawn.indices),
                "{} losses of the {} samples of batch {}", losses.numel(),
                drawn.indices.size(), t);
@@ -101,7 +101,7 @@ Batch AssistedSource::plain(const std::vector<std::int64_t>& indices,
 void AssistedSource::learn_until(std::int64_t last) {
   const auto end = drawn_.upper_bound(last);
   for (auto item = drawn_.begin(); item != end; ++item) {
-    const Drawn& drawn = item->second;
+    const DrawnBatch& drawn = item->second;
     if (!drawn.losses.defined() || !assistant_.is_alive()) continue;
     const Batch batch = plain(drawn.indices, drawn.pass);
     assistant_.learn(batch.inputs, batch.labels, drawn.losses,
@@ -110,8 +110,8 @@ void AssistedSource::learn_until(std::int64_t last) {
   drawn_.erase(drawn_.begin(), end);
 }
 
-AssistedSource::Drawn AssistedSource::draw(std::int64_t count) {
-  Drawn drawn;
+AssistedSource::DrawnBatch AssistedSource::draw(std::int64_t count) {
+  DrawnBatch drawn;
   while (std::ssize(drawn.indices) < count) {
     const std::int64_t first = place_;
     const std::vector<std::int64_t> indices =

@@ -50,7 +50,7 @@ class AssistedSource final : public Source {
 
  private:
   /// The samples of a batch, until the assistant has learned from it.
-  struct Drawn {
+  struct DrawnBatch {
     std::vector<std::int64_t> indices = {};
     std::int64_t pass = 0;     ///< in which the first of them came up
     std::int64_t skipped = 0;  ///< samples
@@ -60,7 +60,7 @@ class AssistedSource final : public Source {
 
   void start_at(std::int64_t t);
   void learn_until(std::int64_t last);
-  Drawn draw(std::int64_t count);
+  DrawnBatch draw(std::int64_t count);
   std::vector<std::int64_t> candidates(std::int64_t count);
   std::vector<bool> accepted(const std::vector<std::int64_t>& indices,
                              std::int64_t first) const;
@@ -75,9 +75,9 @@ class AssistedSource final : public Source {
   SampleOrder order_;
   std::int64_t per_pass_;  ///< samples
   Assistant assistant_;
-  std::int64_t next_ = -1;               ///< batch; -1: none has been asked for
-  std::int64_t place_ = 0;               ///< in the stream
-  std::map<std::int64_t, Drawn> drawn_;  ///< by batch
+  std::int64_t next_ = -1;  ///< batch; -1: none has been asked for
+  std::int64_t place_ = 0;  ///< in the stream
+  std::map<std::int64_t, DrawnBatch> drawn_;  ///< by batch
 };
 
 }  // namespace sluice

@@ -20,10 +20,10 @@ at::Tensor pinned_copy(const at::Tensor& tensor) {
   return copy.copy_(tensor);
 }
 
-class CopiedAhead final : public Source {
+class CopiedSource final : public Source {
  public:
-  CopiedAhead(std::unique_ptr<Source> inner, const c10::Device& device,
-              MemoryFormat format)
+  CopiedSource(std::unique_ptr<Source> inner, const c10::Device& device,
+               MemoryFormat format)
       : inner_(std::move(inner)), device_(device), format_(format) {}
 
   Batch batch(std::int64_t t) override {
@@ -52,9 +52,9 @@ class CopiedAhead final : public Source {
   MemoryFormat format_;
 };
 
-class InOrderOfCopies final : public Source {
+class OrderedSource final : public Source {
  public:
-  explicit InOrderOfCopies(std::unique_ptr<Source> copied)
+  explicit OrderedSource(std::unique_ptr<Source> copied)
       : copied_(std::move(copied)) {}
 
   Batch batch(std::int64_t t) override {
@@ -80,11 +80,11 @@ class InOrderOfCopies final : public Source {
 std::unique_ptr<Source> copied_ahead(std::unique_ptr<Source> inner,
                                      const c10::Device& device,
                                      MemoryFormat format) {
-  return std::make_unique<CopiedAhead>(std::move(inner), device, format);
+  return std::make_unique<CopiedSource>(std::move(inner), device, format);
 }
 
 std::unique_ptr<Source> in_order_of_copies(std::unique_ptr<Source> copied) {
-  return std::make_unique<InOrderOfCopies>(std::move(copied));
+  return std::make_unique<OrderedSource>(std::move(copied));
 }
 
 }  // namespace sluice

@@ -35,11 +35,11 @@ std::string damage_of(const Samples& samples,
 }
 
 /// Batches, and one sample at a time where there is something in one.
-DataChecked check_split(const std::string& name, const Split& split,
-                        const Tell& tell) {
+DataCheckResult check_split(const std::string& name, const Split& split,
+                            const Tell& tell) {
   constexpr std::int64_t kBatch = 256;
   const auto samples = split.samples();
-  DataChecked checked = {.read = split.size()};
+  DataCheckResult checked = {.read = split.size()};
   for (std::int64_t begin = 0; begin < split.size(); begin += kBatch) {
     std::vector<std::int64_t> indices(
         static_cast<std::size_t>(std::min(kBatch, split.size() - begin)));
@@ -55,10 +55,10 @@ DataChecked check_split(const std::string& name, const Split& split,
   return checked;
 }
 
-DataChecked check_files(const DataSet& data, const Tell& tell,
-                        const Tell& list) {
-  DataChecked checked;
-  for (const FileFound& file : data.walk()) {
+DataCheckResult check_files(const DataSet& data, const Tell& tell,
+                            const Tell& list) {
+  DataCheckResult checked;
+  for (const FoundFile& file : data.walk()) {
     ++checked.read;
     if (!file.damage.empty()) {
       ++checked.damaged;
@@ -72,15 +72,15 @@ DataChecked check_files(const DataSet& data, const Tell& tell,
 
 }  // namespace
 
-DataChecked check_data(const DataSet& data, const Tell& tell,
-                       const Tell& list) {
+DataCheckResult check_data(const DataSet& data, const Tell& tell,
+                           const Tell& list) {
   if (data.walk) return check_files(data, tell, list);
-  DataChecked checked;
+  DataCheckResult checked;
   for (const auto& [name, split] :
        {std::pair("train", &data.train), std::pair("test", &data.test),
         std::pair("validation", &data.validation)}) {
     if (split->size() == 0) continue;
-    const DataChecked seen = check_split(name, *split, tell);
+    const DataCheckResult seen = check_split(name, *split, tell);
     checked.read += seen.read;
     checked.damaged += seen.damaged;
   }

@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// What a check has seen.
-struct DataChecked {
+struct DataCheckResult {
   std::int64_t read = 0;     ///< files or samples
   std::int64_t damaged = 0;  ///< of these
 };
@@ -19,8 +19,8 @@ struct DataChecked {
 /// line for each that can't be read or has a number that is NaN or infinite;
 /// `list`, where it isn't empty, one for each file: "SPLIT LABEL CLASS
 /// HEIGHTxWIDTH ORIENTATION PATH".
-DataChecked check_data(const DataSet& data,
-                       const std::function<void(const std::string&)>& tell,
-                       const std::function<void(const std::string&)>& list);
+DataCheckResult check_data(const DataSet& data,
+                           const std::function<void(const std::string&)>& tell,
+                           const std::function<void(const std::string&)>& list);
 
 }  // namespace sluice

@@ -14,7 +14,7 @@
 namespace sluice {
 
 /// One of many files of a data set, as it was found.
-struct FileFound {
+struct FoundFile {
   std::string split = {};  ///< "train", "test", "validation"
   std::string path = {};
   std::string what = {};    ///< "cat 640x480", for people
@@ -51,7 +51,7 @@ struct DataSet {
   std::function<std::vector<std::string>()> found = {};
   /// Reads each of many files to its end, those that are left out as damaged
   /// too. Empty: the set has few files, which its samples tell of.
-  std::function<std::vector<FileFound>()> walk = {};
+  std::function<std::vector<FoundFile>()> walk = {};
   /// Whether damaged files are left out of the splits.
   bool leaves_out_damaged = false;
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "experiments/data/files/decoded_image.h"
+#include "experiments/data/found_images.h"
 #include "experiments/data/image_walk.h"
-#include "experiments/data/images_found.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -159,7 +159,7 @@ DataSet image_files_data_set(const ImageFilesOptions& options,
                               .mean = options.mean,
                               .std = options.std};
   const auto found =
-      std::make_shared<const ImagesFound>(options, std::move(files));
+      std::make_shared<const FoundImages>(options, std::move(files));
   DataSet data = stored_image_data_set(format, augmentation,
                                        on_disk(found->train(), options),
                                        on_disk(found->test(), options));

@@ -50,7 +50,7 @@ struct ImageFiles {
   std::vector<ImageFile> validation = {};  ///< may be empty
   /// Whether training images are evaluated too (data.validation).
   bool train_is_evaluated = false;
-  LeftOut left_out = {};  ///< what lies beside them
+  SkippedFiles left_out = {};  ///< what lies beside them
 };
 
 /// Training images are augmented; with a resized_crop that takes the place of

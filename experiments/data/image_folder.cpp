@@ -40,7 +40,8 @@ Labels labels_of(const std::vector<std::string>& classes) {
 
 /// The files below `folder`, whose own folders are the names of classes.
 std::vector<ImageFile> labelled_files(const std::string& folder,
-                                      const Labels& labels, LeftOut& left_out) {
+                                      const Labels& labels,
+                                      SkippedFiles& left_out) {
   std::vector<ImageFile> files;
   for (const std::string& name : folders_in(folder, left_out)) {
     const auto label = labels.find(name);
@@ -102,7 +103,7 @@ ImageFiles files_of_folder(const std::string& folder) {
         "for each class",
         folder);
   if (test.empty()) test = std::exchange(validation, "");
-  LeftOut counted_below;
+  SkippedFiles counted_below;
   ImageFiles files = {.classes = folders_in(train, counted_below)};
   check_classes(train, files.classes);
   const Labels labels = labels_of(files.classes);
@@ -231,7 +232,7 @@ MakeDataSet configure_tiny_imagenet(Fields& fields) {
   const ValidationOptions validation = read_validation(fields);
   return [=](const std::string& root) {
     const std::string folder = find_data_folder(root, "tiny-imagenet-200");
-    LeftOut counted_below;
+    SkippedFiles counted_below;
     ImageFiles files = {
         .classes = folders_in(below(folder, "train"), counted_below),
         .train_is_evaluated = validation.amount != 0};

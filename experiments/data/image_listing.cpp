@@ -58,7 +58,7 @@ void look_into(const std::string& folder, Look look) {
 /// Goes through a folder and those below it, each once.
 class ImageListing {
  public:
-  explicit ImageListing(LeftOut& left_out) : left_out_(left_out) {}
+  explicit ImageListing(SkippedFiles& left_out) : left_out_(left_out) {}
 
   std::vector<std::string> read(const std::string& folder) {
     enter(folder);
@@ -120,7 +120,7 @@ class ImageListing {
       left_out_.add(ending.empty() ? "file| without an ending" : ending);
   }
 
-  LeftOut& left_out_;
+  SkippedFiles& left_out_;
   std::vector<std::string> paths_;
   std::deque<fs::path> links_;
   std::set<std::pair<dev_t, ino_t>> entered_;
@@ -128,7 +128,7 @@ class ImageListing {
 
 }  // namespace
 
-std::string LeftOut::text() const {
+std::string SkippedFiles::text() const {
   std::string text;
   for (const auto& [kind, count] : counts_) {
     const std::size_t ending = std::min(kind.find('|'), kind.size());
@@ -142,7 +142,7 @@ std::string LeftOut::text() const {
 }
 
 std::vector<std::string> folders_in(const std::string& folder,
-                                    LeftOut& left_out) {
+                                    SkippedFiles& left_out) {
   std::vector<std::string> names;
   look_into(folder, [&] {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -163,9 +163,9 @@ std::vector<std::string> folders_in(const std::string& folder,
 }
 
 std::vector<std::string> image_files_in(const std::string& folder,
-                                        LeftOut& left_out) {
+                                        SkippedFiles& left_out) {
   std::vector<std::string> paths;
-  LeftOut here;
+  SkippedFiles here;
   look_into(folder, [&] {
     paths = ImageListing(left_out).read(folder);
     if (paths.empty()) ImageListing(here).read(folder);

@@ -8,7 +8,7 @@
 namespace sluice {
 
 /// Numbers of what lies in a folder of images and isn't read, by kind.
-class LeftOut {
+class SkippedFiles {
  public:
   /// `kind`: a noun, with "|" where its plural has an s, or a file's ending.
   void add(const std::string& kind) { ++counts_[kind]; }
@@ -24,7 +24,7 @@ class LeftOut {
 /// system
 /// (__MACOSX, @eaDir). Throws UserError when it can't be read.
 std::vector<std::string> folders_in(const std::string& folder,
-                                    LeftOut& left_out);
+                                    SkippedFiles& left_out);
 
 /// The PNG and JPEG files (.png, .jpg, .jpeg, in any case) in `folder` and the
 /// folders below it, sorted by their paths' bytes, but none that are hidden or
@@ -32,6 +32,6 @@ std::vector<std::string> folders_in(const std::string& folder,
 /// that lies there itself, and each folder is read once, so that links may form
 /// a ring. Throws UserError when it can't be read or has no image.
 std::vector<std::string> image_files_in(const std::string& folder,
-                                        LeftOut& left_out);
+                                        SkippedFiles& left_out);
 
 }  // namespace sluice

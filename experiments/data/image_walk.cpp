@@ -81,7 +81,7 @@ WalkSummary summary_of(std::span<const WalkedImage> images) {
 /// its place, a tab and the damage.
 std::string text_of(const WalkSummary& summary) {
   std::string text = fmt::format("{}{}\n", kBeginning, summary.turned);
-  for (const WalkSummary::Damaged& each : summary.damaged)
+  for (const WalkSummary::DamagedImage& each : summary.damaged)
     text += fmt::format("{}\t{}\n", each.index, each.damage);
   return text;
 }

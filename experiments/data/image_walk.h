@@ -22,11 +22,11 @@ std::vector<WalkedImage> walk_images(std::span<const std::string> paths);
 
 /// What a walk comes to.
 struct WalkSummary {
-  struct Damaged {
+  struct DamagedImage {
     std::int64_t index = 0;
     std::string damage = {};
   };
-  std::vector<Damaged> damaged = {};
+  std::vector<DamagedImage> damaged = {};
   std::int64_t turned = 0;  ///< images with an orientation other than 1
 };
 

@@ -94,7 +94,7 @@ std::int64_t vocabulary_in(const std::vector<SharedTokens>& files) {
 }
 
 /// "train.bin: 103 tokens (uint16), 1.0 % of them 0"
-std::string text_of(const TokenFile& file, const TokensSeen& seen) {
+std::string text_of(const TokenFile& file, const TokenTally& seen) {
   const TokenForm& form = file.form();
   const double zeros =
       100 * static_cast<double>(seen.zeros) /
@@ -112,7 +112,7 @@ std::vector<std::string> look_at_tokens(const std::vector<SharedTokens>& files,
                                         std::int64_t vocabulary) {
   std::vector<std::string> found;
   for (const SharedTokens& file : files) {
-    const TokensSeen seen = file->look();
+    const TokenTally seen = file->look();
     if (seen.largest >= vocabulary)
       throw UserError(
           "{}: has the token {}, but data.vocabulary = {} ends before it; see "

@@ -35,7 +35,7 @@ namespace {
 
 /// Does it to the seconds of a block alone, and beside others.
 void for_each_of(Costs& costs, std::size_t k,
-                 const std::function<void(ByOp<double>&)>& change) {
+                 const std::function<void(OpValues<double>&)>& change) {
   for (auto* of_blocks : {&costs.blocks, &costs.beside})
     if (k < of_blocks->size()) change((*of_blocks)[k].seconds);
 }
@@ -56,7 +56,7 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
       exchange.shards ? static_cast<double>(experiment.replicas.count) : 1.0;
   const std::int64_t from = parts_of_exchange(experiment);
   const bool steps_by_each =
-      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+      exchange.what == ExchangedTensors::gradients && !exchange.graph.is_all();
   const int rounds = exchange.rounds;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const double bytes =
@@ -64,7 +64,7 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
             ? gradient_bytes(experiment, static_cast<int>(k) + 1)
             : costs.exchange_bytes.at(k);
     const double seconds = steps_by_each ? 0 : seconds_of_sum(bytes, from);
-    for_each_of(costs, k, [&](ByOp<double>& mine) {
+    for_each_of(costs, k, [&](OpValues<double>& mine) {
       mine[Op::settle] = seconds / parts / rounds;
       mine[Op::update] /= parts;
       if (steps_by_each) mine[Op::update] *= static_cast<double>(from);
@@ -77,7 +77,7 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
 /// arrive it mixes with its own. No replica waits for another one's update.
 void add_visits(const Experiment& experiment, Costs& costs) {
   const ReplicaKind& kind = experiment.replicas.kind;
-  const bool makes_updates = kind.exchange.what == Exchanged::gradients;
+  const bool makes_updates = kind.exchange.what == ExchangedTensors::gradients;
   const double updates =
       kind.softsync == 0
           ? 1
@@ -86,7 +86,7 @@ void add_visits(const Experiment& experiment, Costs& costs) {
     const double bytes = costs.exchange_bytes.at(k);
     const double mixing = seconds_of_sum(bytes, 2);
     const double copying = seconds_of_sum(bytes, 1);
-    for_each_of(costs, k, [&](ByOp<double>& mine) {
+    for_each_of(costs, k, [&](OpValues<double>& mine) {
       mine[Op::settle] = updates < 1 || !makes_updates ? mixing : 0;
       if (!makes_updates) return;
       mine[Op::settle] += copying + updates * mine[Op::update];

@@ -28,7 +28,7 @@ constexpr std::int64_t kFirstCounted = 10;
 constexpr std::int64_t kEndCounted = 22;
 
 /// What the records of a run say.
-class RecordsSeen final : public Sink {
+class RecordTally final : public Sink {
  public:
   void write(const Record& record) override {
     if (const auto train = record.as<records::Train>()) {
@@ -64,9 +64,9 @@ Costs costs_of_trial(const Experiment& experiment) {
 }
 
 /// What blocks do and send for the batches of these turns.
-class ActionsCounted {
+class ActionTally {
  public:
-  ActionsCounted(const RunPlan& plan, const Costs& costs)
+  ActionTally(const RunPlan& plan, const Costs& costs)
       : plan_(plan), costs_(by_seat(costs, plan)) {}
 
   void add(const TimedAction& timed) {
@@ -134,8 +134,8 @@ class ActionsCounted {
 
 void run_trial(const Experiment& experiment, MethodAxes& axes) {
   const Costs costs = costs_of_trial(experiment);
-  ActionsCounted counted(experiment.plans.front(), costs);
-  const auto seen = std::make_shared<RecordsSeen>();
+  ActionTally counted(experiment.plans.front(), costs);
+  const auto seen = std::make_shared<RecordTally>();
   Coordinator coordinator(experiment.length, experiment.seats(), seen, nullptr);
   const auto crew = make_virtual_crew(
       {.experiment = experiment, .events = events_for(coordinator)},
@@ -165,7 +165,7 @@ int blocks_with_own_signals(const RunPlan& plan) {
 /// What a replica sends in an exchange, in what it exchanges: of a sum as
 /// exchange_seconds() has it, and of peers on average over many exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
-  if (exchange.what == Exchanged::nothing) return 0;
+  if (exchange.what == ExchangedTensors::nothing) return 0;
   if (exchange.served) return 2;  // to a centre, and back
   if (exchange.graph.is_all()) {
     const int halves = exchange.shards ? 2 : exchange.halves();
@@ -230,7 +230,7 @@ void add_replicas(const Experiment& experiment, MethodAxes& axes) {
   axes.replica_bytes = sent / model;
   axes.copies += kept / model;
   // A centre makes no more than one step of what a replica brings.
-  const bool steps_by_each = exchange.what == Exchanged::gradients &&
+  const bool steps_by_each = exchange.what == ExchangedTensors::gradients &&
                              !exchange.graph.is_all() && !exchange.served;
   if (steps_by_each) axes.steps = 1 + sent_in_exchange(exchange);
   if (exchange.leaves_them_apart()) axes.apart = exchange.every;

@@ -63,7 +63,7 @@ bool has_head(const RunPlan& plan, std::size_t k) {
 }
 
 /// What boundaries cost beside the layers, on average.
-struct Extra {
+struct ExtraCosts {
   double head = 0;
   double learn = 0;
   double learn_input = 0;
@@ -108,11 +108,11 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
       last.seconds[Op::forward] > 0
           ? op_seconds(last, Op::backward) / last.seconds[Op::forward]
           : 2;
-  Extra extra;
+  ExtraCosts extra;
   double heads = 0;
   std::vector<BlockCosts> layers(parts.size());
   for (std::size_t k = 0; k < costs.size(); ++k) {
-    const ByOp<double>& seconds = costs[k].seconds;
+    const OpValues<double>& seconds = costs[k].seconds;
     const double whole = op_seconds(costs[k], Op::backward);
     double backward = whole;
     if (replays(plan.blocks[k]))

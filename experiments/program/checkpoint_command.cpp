@@ -6,9 +6,9 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/continued.h"
 #include "experiments/runs/data_identity.h"
 #include "experiments/runs/drain.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-std::string describe(const InFlight& in_flight) {
+std::string describe(const InFlightCounts& in_flight) {
   if (in_flight.batches > 0)
     return fmt::format("{} batch{} in flight", in_flight.batches,
                        in_flight.batches == 1 ? "" : "es");
@@ -39,7 +39,7 @@ bool is_best(const std::string& checkpoint) {
       none);
 }
 
-void print_drained(const Drained& drained) {
+void print_drained(const DrainResult& drained) {
   if (drained.batches == 0) {
     fmt::print("{}: nothing is in flight\n", drained.checkpoint);
     return;

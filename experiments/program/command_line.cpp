@@ -279,11 +279,11 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
     return say_of(program.name, with_suggestion(error), kMisused);
   } catch (const UserError& error) {
     return say_of(program.name, error.what(), kMisused);
-  } catch (const Diverged& error) {
+  } catch (const DivergenceError& error) {
     return say_of(program.name, error.what(), kDivergedStatus);
-  } catch (const NotFinite& error) {
+  } catch (const NonFiniteError& error) {
     return say_of(program.name, error.what(), kDivergedStatus);
-  } catch (const Interrupted& error) {
+  } catch (const InterruptError& error) {
     return say_of(program.name, error.what(), kInterruptedStatus);
   } catch (const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);

@@ -136,7 +136,7 @@ Experiment run_but_for(const std::vector<std::string>& keys,
 /// With what makes the config's replicas take up where the last ones ended.
 ConfigArguments with_replicas_of(const std::string& folder,
                                  ConfigArguments config) {
-  const Resumed from = last_checkpoint(folder);
+  const RestartPoint from = last_checkpoint(folder);
   const Experiment now = run_but_for(with_files({"replicas"}), config);
   if (!those_of(config.overrides, "replicas").empty())
     check_same_policy(run_but_for(with_files({}), config), now, from);
@@ -341,7 +341,7 @@ int run_command(const RunArguments& given) {
     return run_one(arguments, given.fast_dev_run, rank, signals, has_begun);
   } catch (const Disagreement&) {
     throw;  // of which they know
-  } catch (const Interrupted&) {
+  } catch (const InterruptError&) {
     throw;  // they have signals of their own
   } catch (const std::exception& error) {
     // Send any error before the start to the other ranks; later they notice
@@ -442,7 +442,8 @@ const Split& split_of(const EvalArguments& arguments,
   return arguments.train ? data.train : data.test;
 }
 
-void evaluate_found(const EvalArguments& arguments, const Evaluated& found) {
+void evaluate_found(const EvalArguments& arguments,
+                    const EvaluationTarget& found) {
   ConfigArguments config = arguments.config;
   if (config.config.empty()) config.config = found.config;
   if (config.config.empty())
@@ -470,9 +471,10 @@ void evaluate_found(const EvalArguments& arguments, const Evaluated& found) {
 }  // namespace
 
 void eval_command(const EvalArguments& arguments) {
-  use_newest([&] { return find_evaluated(arguments.path); },
-             [](const Evaluated& found) { return found.read_from; },
-             [&](const Evaluated& found) { evaluate_found(arguments, found); });
+  use_newest(
+      [&] { return find_evaluated(arguments.path); },
+      [](const EvaluationTarget& found) { return found.read_from; },
+      [&](const EvaluationTarget& found) { evaluate_found(arguments, found); });
 }
 
 }  // namespace sluice

@@ -104,7 +104,7 @@ void data_check_command(const DataCheckArguments& arguments) {
   const Experiment experiment = experiment_of(arguments.config);
   const DataSet& data = *experiment.data;
   const auto print = [](const std::string& line) { fmt::print("{}\n", line); };
-  const DataChecked checked = check_data(
+  const DataCheckResult checked = check_data(
       data, print,
       arguments.list ? print : std::function<void(const std::string&)>());
   const char* kind = data.walk ? "files" : "samples";

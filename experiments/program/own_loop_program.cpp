@@ -37,7 +37,7 @@
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 namespace sluice {
 namespace {
@@ -166,7 +166,7 @@ int sweep_own_loop(int argc, char** argv, const NetworkOptions& options) {
   add_own_parts(options);
   const auto own = std::make_shared<const OwnModel>(model_of_program(options));
   const ReadRun read = [own, &options](const ConfigNode& config) {
-    const GeneratorKept kept;
+    const GeneratorGuard kept;
     return read_network(config, {.model = own->model,
                                  .policies = options.policies,
                                  .writes_run = true});

@@ -11,7 +11,8 @@ namespace sluice {
 
 namespace {
 
-void sample_found(const SampleArguments& arguments, const Evaluated& from) {
+void sample_found(const SampleArguments& arguments,
+                  const EvaluationTarget& from) {
   ConfigArguments config = arguments.config;
   config.config = from.config;
   if (config.config.empty())
@@ -36,9 +37,10 @@ void sample_found(const SampleArguments& arguments, const Evaluated& from) {
 }  // namespace
 
 void sample_command(const SampleArguments& arguments) {
-  use_newest([&] { return find_evaluated(arguments.path); },
-             [](const Evaluated& found) { return found.read_from; },
-             [&](const Evaluated& found) { sample_found(arguments, found); });
+  use_newest(
+      [&] { return find_evaluated(arguments.path); },
+      [](const EvaluationTarget& found) { return found.read_from; },
+      [&](const EvaluationTarget& found) { sample_found(arguments, found); });
 }
 
 }  // namespace sluice

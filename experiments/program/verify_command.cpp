@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-std::string verdict_of(const Verified& verified, std::size_t index) {
+std::string verdict_of(const VerifyResult& verified, std::size_t index) {
   const std::string& difference = verified.engines[index].difference;
   const std::string against = verified.is_free ? "its replay: " : "";
   if (!difference.empty()) return against + "differs at " + difference;
@@ -33,12 +33,12 @@ int verify_command(const VerifyArguments& arguments) {
                             overrides.end());
     return experiment_of(config);
   };
-  const Verified verified = verify({.engines = arguments.engines,
-                                    .turns = arguments.turns,
-                                    .program = kOwnImage,
-                                    .read = read,
-                                    .changes = arguments.changes},
-                                   signals);
+  const VerifyResult verified = verify({.engines = arguments.engines,
+                                        .turns = arguments.turns,
+                                        .program = kOwnImage,
+                                        .read = read,
+                                        .changes = arguments.changes},
+                                       signals);
   put("engine     blocks  turns  verdict\n");
   for (std::size_t i = 0; i < verified.engines.size(); ++i)
     put("{:<10} {:>6}  {:>5}  {}\n", verified.engines[i].engine,
@@ -48,9 +48,9 @@ int verify_command(const VerifyArguments& arguments) {
 }
 
 int replay_command(const std::string& folder) {
-  const Replayed replayed = replay(folder);
+  const ReplayResult replayed = replay(folder);
   put("block    turn  hash of its weights  verdict\n");
-  for (const Compared& one : replayed.compared)
+  for (const CheckpointComparison& one : replayed.compared)
     put("{:>5}  {:>6}  {:<19}  {}\n",
         one.replica == 1 ? fmt::format("{}", one.block)
                          : fmt::format("{}.{}", one.block, one.replica),

@@ -28,13 +28,13 @@ namespace sluice {
 namespace {
 
 /// A run, and what its trace says.
-struct Recorded {
+struct RecordedExperiment {
   ConfigNode config = {};
   Experiment experiment = {};
   planner::RecordedRun run = {};
 };
 
-Recorded read_recorded(const std::string& folder) {
+RecordedExperiment read_recorded(const std::string& folder) {
   const std::string config = config_of_run(folder);
   check_is_run(folder);
   const std::string trace = folder + "/trace.json";
@@ -43,7 +43,7 @@ Recorded read_recorded(const std::string& folder) {
         "{}: has no trace.json; run it with engine=threads or "
         "engine=processes, and with trace.turns above 0",
         folder);
-  Recorded recorded{.config = read_config_file(config)};
+  RecordedExperiment recorded{.config = read_config_file(config)};
   recorded.experiment = read_experiment(recorded.config, data_root());
   if (recorded.experiment.replicas.are_uneven())
     throw UserError(
@@ -81,7 +81,7 @@ std::vector<BlockCosts> mean_over_replicas(const std::vector<BlockCosts>& seats,
 
 /// Costs of each block, whose replicas count as alike, and vary as the first
 /// does. The virtual clock's links are in the config, real ones in the trace.
-Costs costs_of(const Recorded& recorded) {
+Costs costs_of(const RecordedExperiment& recorded) {
   const Experiment& experiment = recorded.experiment;
   const auto depth = static_cast<std::size_t>(experiment.blocks());
   Costs costs{.blocks = mean_over_replicas(recorded.run.blocks, depth),
@@ -110,7 +110,7 @@ bool changes(const WhatIfArguments& arguments) {
 
 /// The changed experiment: another cut, and options as [virtual] has them.
 Experiment changed_experiment(const WhatIfArguments& arguments,
-                              const Recorded& recorded) {
+                              const RecordedExperiment& recorded) {
   ConfigNode config =
       arguments.blocks.empty()
           ? recorded.config
@@ -133,7 +133,8 @@ Experiment changed_experiment(const WhatIfArguments& arguments,
 }
 
 /// What is not changed stays as it was measured.
-Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
+Costs changed_costs(const WhatIfArguments& arguments,
+                    const RecordedExperiment& recorded,
                     const Experiment& changed) {
   Costs costs = costs_of(recorded);
   if (!arguments.blocks.empty()) {
@@ -188,7 +189,7 @@ void print_blocks(const Costs& costs) {
              exchanges ? "  exchange ms" : "");
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
-    const ByOp<double>& seconds = block.seconds;
+    const OpValues<double>& seconds = block.seconds;
     fmt::print(
         "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}{}\n", k + 1,
         1e3 * seconds[Op::forward],
@@ -213,7 +214,7 @@ void print_blocks(const Costs& costs) {
 }  // namespace
 
 void what_if_command(const WhatIfArguments& arguments) {
-  const Recorded recorded = read_recorded(arguments.folder);
+  const RecordedExperiment recorded = read_recorded(arguments.folder);
   const Experiment& experiment = recorded.experiment;
   const double samples = samples_per_turn(experiment);
   const Costs costs = costs_of(recorded);

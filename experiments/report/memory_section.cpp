@@ -33,7 +33,7 @@ constexpr int kRestShade = 6;
 constexpr double kBarWidth = 220;
 
 /// The means over the runs of a cell, in bytes; NaN where none counted them.
-struct MemoryUsed {
+struct CellMemory {
   std::array<double, kPurposes.size()> parts = {};
   double peak = 0;
   double forecast = 0;  ///< of the peak, made before the first turn
@@ -67,8 +67,8 @@ double mean_of(const StudyCell& cell, int block, auto RunRecord::*blocks,
   return spread_of(values).mean;
 }
 
-std::map<int, MemoryUsed> ledgers_of(const StudyCell& cell) {
-  std::map<int, MemoryUsed> ledgers;
+std::map<int, CellMemory> ledgers_of(const StudyCell& cell) {
+  std::map<int, CellMemory> ledgers;
   for (const RunRecord* run : cell.runs_to_draw())
     for (const auto& [block, cost] : run->blocks) ledgers[block] = {};
   const auto peak = [](const auto& of) { return of.memory.peak_bytes; };
@@ -90,7 +90,7 @@ std::string mib_text(double bytes) {
   return std::isfinite(bytes) ? fmt::format("{:.2f}", bytes / (1 << 20)) : "-";
 }
 
-std::string bar_of(const MemoryUsed& ledger, double longest) {
+std::string bar_of(const CellMemory& ledger, double longest) {
   std::string inside;
   double x = 0;
   const auto add = [&](double bytes, int shade, const char* title) {
@@ -162,7 +162,7 @@ std::string head(bool has_forecasts, bool has_processes, bool has_centres) {
 
 std::string memory_section(const ReportInput& input) {
   if (input.only_numbers) return "";
-  std::vector<std::map<int, MemoryUsed>> all;
+  std::vector<std::map<int, CellMemory>> all;
   double longest = 0;
   bool has_forecasts = false;
   bool has_processes = false;

@@ -75,7 +75,7 @@ void take(const Record& record, RunRecord& run) {
     run.early_stop = stop;
   } else if (const auto summary = record.as<records::Summary>()) {
     run.summary = summary;
-  } else if (const auto diverged = record.as<records::Diverged>()) {
+  } else if (const auto diverged = record.as<records::Divergence>()) {
     run.error = diverged->reason;
   }
 }

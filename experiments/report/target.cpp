@@ -10,15 +10,15 @@
 namespace sluice::report {
 namespace {
 
-using Known = std::optional<double>;
+using KnownFigure = std::optional<double>;
 
 /// Figure of a run up to a turn.
-using UntilTurn = std::function<Known(const RunRecord& run,
-                                      const std::optional<TurnWork>& work,
-                                      const RunPoint& reached)>;
+using UntilTurn = std::function<KnownFigure(const RunRecord& run,
+                                            const std::optional<TurnWork>& work,
+                                            const RunPoint& reached)>;
 
 /// Samples of all replicas; the last batch of an epoch may be smaller.
-Known samples_of_turn(const RunRecord& run) {
+KnownFigure samples_of_turn(const RunRecord& run) {
   const ConfigNode* size =
       run.config ? run.config->find("batch_size") : nullptr;
   const auto* samples =
@@ -27,31 +27,31 @@ Known samples_of_turn(const RunRecord& run) {
   return static_cast<double>(*samples * run.replicas());
 }
 
-Known samples_until(const RunRecord& run, const std::optional<TurnWork>&,
-                    const RunPoint& reached) {
-  const Known samples = samples_of_turn(run);
+KnownFigure samples_until(const RunRecord& run, const std::optional<TurnWork>&,
+                          const RunPoint& reached) {
+  const KnownFigure samples = samples_of_turn(run);
   if (!samples) return std::nullopt;
   return *samples * static_cast<double>(reached.turn);
 }
 
 UntilTurn work_until(WorkInTurns amount) {
   return [amount](const RunRecord&, const std::optional<TurnWork>& work,
-                  const RunPoint& reached) -> Known {
+                  const RunPoint& reached) -> KnownFigure {
     if (!work) return std::nullopt;
     return amount(*work, reached.turn);
   };
 }
 
-Known seconds_until(const RunRecord&, const std::optional<TurnWork>&,
-                    const RunPoint& reached) {
+KnownFigure seconds_until(const RunRecord&, const std::optional<TurnWork>&,
+                          const RunPoint& reached) {
   return reached.time;
 }
 
 /// Part of the run's virtual seconds in proportion to turns: the clock is
 /// recorded only at the end.
-Known virtual_seconds_until(const RunRecord& run,
-                            const std::optional<TurnWork>&,
-                            const RunPoint& reached) {
+KnownFigure virtual_seconds_until(const RunRecord& run,
+                                  const std::optional<TurnWork>&,
+                                  const RunPoint& reached) {
   if (!run.summary || !run.summary->virtual_seconds || run.turns == 0)
     return std::nullopt;
   return *run.summary->virtual_seconds * static_cast<double>(reached.turn) /
@@ -62,7 +62,7 @@ MeasuredFigure figure_until(double test_loss, Figure figure, UntilTurn until) {
   return {.figure = std::move(figure),
           .of = [test_loss, until = std::move(until)](
                     const RunRecord& run,
-                    const std::optional<TurnWork>& work) -> Known {
+                    const std::optional<TurnWork>& work) -> KnownFigure {
             const auto reached = first_at_or_below(run.loss, test_loss);
             return reached ? until(run, work, *reached) : std::nullopt;
           },
@@ -87,7 +87,7 @@ MeasuredFigure reached_figure(double test_loss) {
                          "and the cell has no mean",
                          test_loss)},
           .of = [test_loss](const RunRecord& run,
-                            const std::optional<TurnWork>&) -> Known {
+                            const std::optional<TurnWork>&) -> KnownFigure {
             if (run.loss.empty()) return std::nullopt;
             return first_at_or_below(run.loss, test_loss) ? 1.0 : 0.0;
           }};

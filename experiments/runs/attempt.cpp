@@ -29,7 +29,7 @@ double bytes_per_token_of(const Experiment& experiment) {
 }  // namespace
 
 Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
-                 const Resumed& start,
+                 const RestartPoint& start,
                  std::vector<std::shared_ptr<Sink>> others)
     : experiment_(experiment),
       folder_(folder),
@@ -123,8 +123,8 @@ void Attempt::end_without_file() {
                         way_to_continue(experiment_, folder_.path())));
 }
 
-/// Called while what ended the run is being handled. Throws Diverged when it
-/// did that: whatever else the workers said, they were made to end.
+/// Called while what ended the run is being handled. Throws DivergenceError
+/// when it did that: whatever else the workers said, they were made to end.
 void Attempt::tell_failure() {
   const auto diverged =
       guard_->found(folder_.checkpoints(), [this](const SuspectTurns& turns) {
@@ -137,7 +137,7 @@ void Attempt::tell_failure() {
   } catch (const UserError&) {
     // The first failure is reported, not this one.
   }
-  if (diverged) throw Diverged(diverged->reason);
+  if (diverged) throw DivergenceError(diverged->reason);
 }
 
 void Attempt::run(const std::string& program, const std::string& faults,

@@ -28,16 +28,16 @@ class Attempt {
  public:
   /// `others` are given every record beside the folder's own sinks. The
   /// experiment and the folder must outlive it.
-  Attempt(const Experiment& experiment, RunFolder& folder, const Resumed& start,
-          std::vector<std::shared_ptr<Sink>> others);
+  Attempt(const Experiment& experiment, RunFolder& folder,
+          const RestartPoint& start, std::vector<std::shared_ptr<Sink>> others);
   /// Removes checkpoints that are not whole: no worker completes them any more.
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
   /// Arguments as ProcessPlace has them. Throws what run_engine() throws, and
-  /// Diverged. Where the run's records can't be written any more it is stopped,
-  /// with a checkpoint; then throws UserError.
+  /// DivergenceError. Where the run's records can't be written any more it is
+  /// stopped, with a checkpoint; then throws UserError.
   void run(const std::string& program, const std::string& faults,
            const std::optional<Rank>& rank,
            const std::function<void()>& on_begin);
@@ -64,7 +64,7 @@ class Attempt {
 
   const Experiment& experiment_;
   RunFolder& folder_;
-  const Resumed start_;
+  const RestartPoint start_;
   std::string lost_;  // why its records can't be written any more
   std::shared_ptr<GuardedSink> metrics_;
   const SteadyTime started_ = std::chrono::steady_clock::now();

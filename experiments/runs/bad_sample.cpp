@@ -20,7 +20,7 @@ namespace {
 constexpr double kSearchSeconds = 30;  // seconds
 
 /// Batches [first, end) of a split in some order.
-struct Searched {
+struct SearchRange {
   const Split& split;
   OrderOptions order = {};
   std::int64_t first = 0;
@@ -45,7 +45,7 @@ std::optional<std::size_t> first_bad_row(const at::Tensor& rows) {
 
 /// As samples are without random changes: what is mixed with others would tell
 /// of the wrong one.
-std::optional<BadSample> search(const Searched& searched) {
+std::optional<BadSample> search(const SearchRange& searched) {
   const auto started = std::chrono::steady_clock::now();
   const auto samples = searched.split.samples();
   SampleOrder order(samples->size(), searched.order);
@@ -103,7 +103,7 @@ std::string text_of(const Experiment& experiment, const BadSample& sample,
                      sample.position, where);
 }
 
-std::string text_of(const Experiment& experiment, const Searched& searched,
+std::string text_of(const Experiment& experiment, const SearchRange& searched,
                     const std::string& split_name) {
   try {
     const auto found = search(searched);

@@ -38,7 +38,7 @@ class CheckpointKeeper {
   }
 
  private:
-  struct Best {
+  struct BestCheckpoint {
     std::optional<double> value = {};
     std::optional<std::int64_t> turn = {};
     std::optional<records::Evaluation> evaluation = {};
@@ -49,8 +49,9 @@ class CheckpointKeeper {
 
   std::string folder_;
   KeepOptions options_;
-  Best best_;
-  Best best_before_;  ///< what was the best before the one of best_.turn
+  BestCheckpoint best_;
+  BestCheckpoint
+      best_before_;  ///< what was the best before the one of best_.turn
 };
 
 }  // namespace sluice

@@ -15,10 +15,11 @@ namespace sluice {
 namespace {
 
 /// The performers that act at the same time, a thread each.
-class ActingTogether {
+class ConcurrentPerformers {
  public:
-  ActingTogether(std::span<Performer> performers, std::span<Timings> timings,
-                 const ContendedTiming& options)
+  ConcurrentPerformers(std::span<Performer> performers,
+                       std::span<Timings> timings,
+                       const ContendedTiming& options)
       : performers_(performers),
         timings_(timings),
         options_(options),
@@ -88,8 +89,8 @@ std::vector<BlockCosts> act_contended(std::vector<Performer>& performers,
   for (std::size_t first = 0; first < blocks; first += at_once) {
     // The last ones have neighbours that have acted before.
     const std::size_t from = std::min(first, blocks - at_once);
-    ActingTogether(std::span(performers).subspan(from, at_once),
-                   std::span(timings).subspan(from, at_once), options)
+    ConcurrentPerformers(std::span(performers).subspan(from, at_once),
+                         std::span(timings).subspan(from, at_once), options)
         .act();
   }
   std::vector<BlockCosts> costs;

@@ -91,7 +91,7 @@ class MeetingPlace {
  private:
   /// Waits for the ranks, and says for which.
   std::vector<Link> meet_ranks() {
-    RefusalsTold refusals(*rendezvous_);
+    RefusalNotices refusals(*rendezvous_);
     std::vector<Link> links;
     try {
       const WaitNotice notice([&] { return awaited_text(*rendezvous_); },

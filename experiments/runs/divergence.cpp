@@ -49,7 +49,7 @@ std::optional<DivergenceGuard::Loss> DivergenceGuard::loss_in(
       losses.begin(), losses.end(),
       [](const auto& loss) { return !std::isfinite(loss.second); });
   const auto& [name, value] = worst == losses.end() ? losses.front() : *worst;
-  const auto place = record.read<records::OfBatch>();
+  const auto place = record.read<records::BatchFields>();
   return Loss{.turn = place.turn,
               .block = place.block,
               .batch = place.batch,
@@ -127,11 +127,12 @@ std::string remedy_of(const std::string& bad_sample,
 
 }  // namespace
 
-std::optional<records::Diverged> DivergenceGuard::found(
+std::optional<records::Divergence> DivergenceGuard::found(
     const std::string& checkpoints,
     const FindBadSample& find_bad_sample) const {
   if (!first_ && !weights_) return std::nullopt;
-  records::Diverged diverged{.loss = std::numeric_limits<double>::quiet_NaN()};
+  records::Divergence diverged{.loss =
+                                   std::numeric_limits<double>::quiet_NaN()};
   std::string text;
   std::int64_t sound = 0;
   if (first_) {

@@ -14,7 +14,7 @@ namespace sluice {
 
 /// A loss or a weight of the run is NaN or infinite. A restart would not help:
 /// a run in lockstep would compute the same bits again.
-class Diverged : public Error {
+class DivergenceError : public Error {
  public:
   using Error::Error;
 };
@@ -52,7 +52,7 @@ class DivergenceGuard final : public Sink {
   /// The first loss that was NaN or infinite, by turn and block, or else the
   /// checkpoint; nothing when all were finite. `checkpoints` is the run's
   /// folder of checkpoints.
-  std::optional<records::Diverged> found(
+  std::optional<records::Divergence> found(
       const std::string& checkpoints,
       const FindBadSample& find_bad_sample = {}) const;
 

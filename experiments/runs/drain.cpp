@@ -6,8 +6,8 @@
 
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/checkpoint_keeper.h"
-#include "experiments/runs/continued.h"
 #include "experiments/runs/engines.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_sink.h"
@@ -22,9 +22,9 @@ namespace sluice {
 namespace {
 
 /// What is said of turns; what a run says at its end, it says at its end.
-class OfTurns final : public Sink {
+class TurnSink final : public Sink {
  public:
-  explicit OfTurns(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
+  explicit TurnSink(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
   void write(const Record& record) override {
     if (record.read<records::Place>().turn) next_->write(record);
   }
@@ -46,7 +46,7 @@ Experiment in_this_thread(Experiment experiment) {
 }
 
 /// No turn is left to be granted, so the run ends where it starts.
-RunLength drain_at(const Experiment& experiment, const Resumed& point) {
+RunLength drain_at(const Experiment& experiment, const RestartPoint& point) {
   RunLength length = experiment.length;
   length.first_turn = length.turns = point.turn;
   length.first_phase = point.phase;
@@ -58,7 +58,7 @@ RunLength drain_at(const Experiment& experiment, const Resumed& point) {
 }
 
 void drain(const Experiment& experiment, const RunFolder& folder,
-           const Resumed& point) {
+           const RestartPoint& point) {
   CheckpointKeeper keeper(folder.checkpoints(), experiment.checkpoint.keep);
   const auto board =
       std::make_shared<TensorBoardFile>(folder.path(), folder.started());
@@ -67,8 +67,8 @@ void drain(const Experiment& experiment, const RunFolder& folder,
   for (const Record& record : folder.history()) board->write(record);
   const auto sink = std::make_shared<RunSink>(
       std::vector<std::shared_ptr<Sink>>{
-          std::make_shared<OfTurns>(folder.metrics()),
-          std::make_shared<OfTurns>(board)},
+          std::make_shared<TurnSink>(folder.metrics()),
+          std::make_shared<TurnSink>(board)},
       keeper);
   sink->recall(folder.history());
   Coordinator coordinator(drain_at(experiment, point), experiment.seats(), sink,
@@ -82,20 +82,20 @@ void drain(const Experiment& experiment, const RunFolder& folder,
 
 }  // namespace
 
-Drained drain_last_checkpoint(const std::string& folder,
-                              std::shared_ptr<FolderLock> lock,
-                              const Experiment& experiment,
-                              const std::string& command) {
+DrainResult drain_last_checkpoint(const std::string& folder,
+                                  std::shared_ptr<FolderLock> lock,
+                                  const Experiment& experiment,
+                                  const std::string& command) {
   if (runs_free(experiment.plans.front()))
     throw UserError(
         "{}: ran with schedule = 'free', and its record says what was applied "
         "before this checkpoint: continue the run, and what is in flight is "
         "applied at its end",
         folder);
-  const Resumed point = restart_point(experiment, folder);
-  Drained drained{.checkpoint = point.checkpoint,
-                  .turn = point.turn,
-                  .batches = in_flight_in(point.checkpoint).batches};
+  const RestartPoint point = restart_point(experiment, folder);
+  DrainResult drained{.checkpoint = point.checkpoint,
+                      .turn = point.turn,
+                      .batches = in_flight_in(point.checkpoint).batches};
   if (drained.batches == 0) return drained;
   check_resumable(experiment, {.checkpoints = checkpoints_of_run(folder),
                                .resume = point.checkpoint});

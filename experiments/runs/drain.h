@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// What became of a run's last checkpoint.
-struct Drained {
+struct DrainResult {
   std::string checkpoint;
   std::int64_t turn = 0;
   std::int64_t batches = 0;  ///< that were in flight; 0: nothing was changed
@@ -23,9 +23,9 @@ struct Drained {
 /// of what was applied; nothing is evaluated. In this thread, whatever the
 /// run's engine, and with its lock (lock_run()). Throws UserError when there is
 /// nothing to drain from.
-Drained drain_last_checkpoint(const std::string& folder,
-                              std::shared_ptr<FolderLock> lock,
-                              const Experiment& experiment,
-                              const std::string& command);
+DrainResult drain_last_checkpoint(const std::string& folder,
+                                  std::shared_ptr<FolderLock> lock,
+                                  const Experiment& experiment,
+                                  const std::string& command);
 
 }  // namespace sluice

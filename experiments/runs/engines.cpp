@@ -73,7 +73,7 @@ void run_engine(const Experiment& experiment, const RunPlace& place,
   ProcessPlace processes = place.processes;
   processes.check = [&] {
     if (processes.rank && coordinator.is_stopping())
-      throw Interrupted("stopped while rank 0 waited for the other ranks");
+      throw InterruptError("stopped while rank 0 waited for the other ranks");
   };
   const CrewParts parts = parts_of(experiment, place, coordinator);
   run_to_end(*(has_processes ? make_process_crew(parts, processes)

@@ -21,7 +21,7 @@ std::string other_data(const Experiment& experiment, const std::string& config,
   for (const KeyChange& change :
        changed_keys(read_config_file(config), experiment))
     if (change.path.starts_with("data.") &&
-        change.row.on_resume == OnResume::refused)
+        change.row.on_resume == ResumeEffect::refused)
       return values_text(change);
   auto before = without_order(data_in(read_provenance(run_file)));
   if (has_overrides) before = without_evaluated(std::move(before));

@@ -93,7 +93,7 @@ void check_is_finite(const Evaluation& result, const Experiment& experiment,
                      const Split& split, const std::string& split_name) {
   if (std::isfinite(result.loss())) return;
   const std::string sample = find_bad_sample(experiment, split, split_name);
-  throw NotFinite(
+  throw NonFiniteError(
       sample.empty()
           ? fmt::format("the {} loss isn't finite, though all weights and "
                         "samples are: the activations overflow, as after too "
@@ -115,7 +115,7 @@ NamedTensors first_logits(const Experiment& experiment,
           {"logits", logits_of(whole, experiment, batch)}};
 }
 
-Evaluated find_evaluated(const std::string& path) {
+EvaluationTarget find_evaluated(const std::string& path) {
   if (fs::is_regular_file(path) || is_checkpoint(path))
     return {path, config_above(path), without_link(path)};
   const std::string best = checkpoints_of_run(path) + "/best";

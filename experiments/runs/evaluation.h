@@ -17,14 +17,14 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                     const Split& split);
 
 /// The model with those weights, to be evaluated in this process. Throws
-/// UserError likewise, and NotFinite where they aren't finite: `command` is
-/// what the remedy gives another checkpoint to.
+/// UserError likewise, and NonFiniteError where they aren't finite: `command`
+/// is what the remedy gives another checkpoint to.
 AssembledModel load_model(const Experiment& experiment,
                           const std::string& weights,
                           const std::string& command = "sluice eval");
 
-/// Throws NotFinite where the loss isn't finite, naming the sample and the file
-/// that explain it.
+/// Throws NonFiniteError where the loss isn't finite, naming the sample and the
+/// file that explain it.
 void check_is_finite(const Evaluation& result, const Experiment& experiment,
                      const Split& split, const std::string& split_name);
 
@@ -35,13 +35,13 @@ NamedTensors first_logits(const Experiment& experiment,
                           std::int64_t samples);
 
 /// What `sluice eval` evaluates, and the config of the run that it belongs to.
-struct Evaluated {
+struct EvaluationTarget {
   std::string weights;
   std::string config = {};     ///< empty: unknown
   std::string read_from = {};  ///< weights; no link, which may change meanwhile
 };
 /// path: a run's folder (its best checkpoint, or else its last), a checkpoint
 /// in it, or a safetensors file. Throws UserError for anything else.
-Evaluated find_evaluated(const std::string& path);
+EvaluationTarget find_evaluated(const std::string& path);
 
 }  // namespace sluice

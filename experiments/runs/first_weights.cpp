@@ -12,7 +12,7 @@
 #include "experiments/runs/returned_replicas.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_deals.h"
-#include "lib/workers/replicated.h"
+#include "lib/workers/replica_sync.h"
 
 namespace sluice {
 namespace {

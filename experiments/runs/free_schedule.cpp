@@ -55,7 +55,7 @@ std::optional<std::string> until(std::int64_t turn, std::string_view line) {
 /// of returning replicas come to it from wherever they were.
 std::optional<std::vector<std::string>> until(
     std::int64_t turn, const std::vector<std::string>& lines,
-    const Returning& returning) {
+    const ReturningReplicas& returning) {
   const std::int64_t depth =
       std::max<std::int64_t>(1, std::ssize(lines) / returning.of);
   std::vector<std::string> all;
@@ -90,8 +90,8 @@ std::optional<Op> told_op(const Record& record) {
 }
 
 /// The newest batch by op, -1: none. Batches are applied in their order.
-ByOp<std::int64_t> newest_of(const std::vector<Action>& actions) {
-  ByOp<std::int64_t> newest;
+OpValues<std::int64_t> newest_of(const std::vector<Action>& actions) {
+  OpValues<std::int64_t> newest;
   std::fill(newest.begin(), newest.end(), -1);
   for (const Action& action : actions)
     newest[action.op] = std::max(newest[action.op], action.batch);
@@ -176,7 +176,7 @@ std::vector<Action> with_turns(std::vector<Action> actions) {
 }
 
 bool is_recorded_until(std::int64_t turn, int blocks, const std::string& folder,
-                       const Returning& returning) {
+                       const ReturningReplicas& returning) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return false;
   const std::vector<std::string> lines = lines_of(path);
@@ -184,7 +184,7 @@ bool is_recorded_until(std::int64_t turn, int blocks, const std::string& folder,
 }
 
 void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder,
-                  const Returning& returning) {
+                  const ReturningReplicas& returning) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return;
   std::optional<std::vector<std::string>> lines;
@@ -199,13 +199,13 @@ void leave_out_undone(const std::string& folder, std::int64_t replicas,
                       std::vector<Record>& records) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return;
-  std::vector<ByOp<std::int64_t>> newest;
+  std::vector<OpValues<std::int64_t>> newest;
   for (const std::string& line : lines_of(path))
     newest.push_back(newest_of(actions_from_text(line)));
   const int depth = static_cast<int>(std::ssize(newest) / replicas);
   std::erase_if(records, [&](const Record& record) {
     const std::optional<Op> op = told_op(record);
-    const auto place = record.read<records::OfBatch>();
+    const auto place = record.read<records::BatchFields>();
     const int seat = place.block + (place.replica.value_or(1) - 1) * depth;
     if (!op || place.block < 1 || seat > std::ssize(newest)) return false;
     return place.batch > by_block(newest, seat)[*op];

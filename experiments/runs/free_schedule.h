@@ -57,7 +57,7 @@ std::vector<Action> with_turns(std::vector<Action> actions);
 
 /// Replicas that a run has lost, and that begin again at a checkpoint to which
 /// their blocks need not have come.
-struct Returning {
+struct ReturningReplicas {
   std::set<int> replicas = {};
   std::int64_t of = 1;  ///< replicas that the run has
 };
@@ -65,14 +65,14 @@ struct Returning {
 /// Whether a run's schedule.txt is of so many blocks, and all of them come to
 /// the checkpoint of that turn.
 bool is_recorded_until(std::int64_t turn, int blocks, const std::string& folder,
-                       const Returning& returning = {});
+                       const ReturningReplicas& returning = {});
 
 /// Cuts a run's schedule.txt behind the checkpoint of that turn, to which the
 /// run goes back. Removes it when the run goes back to its start (no turn), or
 /// it doesn't come to that checkpoint; nothing happens where there is none.
 /// Lines of returning replicas that don't come to it are given that checkpoint.
 void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder,
-                  const Returning& returning = {});
+                  const ReturningReplicas& returning = {});
 
 /// Leaves out records of batches that a block had not applied by what the run's
 /// schedule.txt says, if there is one: a checkpoint comes in the middle of a

@@ -152,7 +152,7 @@ void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken, Peer& peer,
 
 /// In the order of seats, so that no circle of workers waits for each other:
 /// the pair of the lowest numbers can always go on.
-void GpuLinks::agree(const Joined& joined) {
+void GpuLinks::agree(const JoinedLinks& joined) {
   for (auto& [seat, peer] : peers_) {
     if (!peer.may_ask) continue;
     const auto number = static_cast<std::uint32_t>(seat);

@@ -37,7 +37,7 @@ class GpuLinks {
   /// the peers on GPUs, each of which does the same, whether tensors may stay
   /// there. Says where they won't though no config forbids it. Throws
   /// LinkError. This object must not move from then on.
-  void agree(const Joined& joined);
+  void agree(const JoinedLinks& joined);
   /// Link to be put where its waits aren't shown yet: what is copied
   /// to the host leaves it when the GPU has come so far, without its sender.
   Link departing(Link link) const;

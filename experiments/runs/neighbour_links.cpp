@@ -15,7 +15,7 @@ Capacity capacity_between(const RunPlan& plan,
   return by_block(capacities, link_between(plan, seats));
 }
 
-Link link_to_neighbours(const RunPlan& plan, int seat, Towards side,
+Link link_to_neighbours(const RunPlan& plan, int seat, Direction side,
                         std::map<int, Link> links) {
   const std::vector<int> seats = neighbours_of(plan, seat, side);
   if (seats.empty()) return {};

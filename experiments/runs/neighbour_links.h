@@ -17,7 +17,7 @@ Capacity capacity_between(const RunPlan& plan,
 /// What a seat has on one side, of its links with all neighbours there, by
 /// seat; without ends where it has none. That of several deals out batches in
 /// their order (dealt_link()).
-Link link_to_neighbours(const RunPlan& plan, int seat, Towards side,
+Link link_to_neighbours(const RunPlan& plan, int seat, Direction side,
                         std::map<int, Link> links);
 
 }  // namespace sluice

@@ -84,7 +84,7 @@ class Replay {
           experiment_, seat, std::move(by_block(ends, seat)), nullptr, {}));
   }
 
-  Replayed run() {
+  ReplayResult run() {
     Simulation simulation(experiment_.plans, {}, experiment_.capacities);
     for (int seat = 1; seat <= experiment_.seats(); ++seat)
       tell(seat, simulation);
@@ -132,7 +132,7 @@ class Replay {
 
   static void compare(const NamedTensors& weights,
                       const std::map<std::string, std::string>& saved,
-                      Compared& one) {
+                      CheckpointComparison& one) {
     std::string all;
     for (const auto& [name, tensor] : weights) {
       const std::string hash = hash_of(tensor);
@@ -146,7 +146,7 @@ class Replay {
 
   void compare(const Seat& worker, std::int64_t turn) {
     if (!saved_.contains(turn)) return;  // not kept
-    Compared one{
+    CheckpointComparison one{
         .block = worker.block(), .replica = worker.replica(), .turn = turn};
     if (worker.replica() == 1)
       compare(worker.evaluated_weights(), saved_of(turn, kAgreed), one);
@@ -160,7 +160,7 @@ class Replay {
     const SeatNames names = experiment_.seat_names();
     for (int seat = 1; seat <= experiment_.seats(); ++seat) {
       bool is_there = false;
-      for (const Compared& one : replayed_.compared)
+      for (const CheckpointComparison& one : replayed_.compared)
         is_there = is_there ||
                    (one.block == names.block_of(seat) &&
                     one.replica == names.replica_of(seat) && one.turn == last);
@@ -178,13 +178,13 @@ class Replay {
   std::int64_t loaded_turn_ = -1;
   /// Hashes of that checkpoint, by replica.
   std::map<int, std::map<std::string, std::string>> loaded_;
-  Replayed replayed_;
+  ReplayResult replayed_;
 };
 
 }  // namespace
 
-std::string Replayed::difference() const {
-  for (const Compared& one : compared)
+std::string ReplayResult::difference() const {
+  for (const CheckpointComparison& one : compared)
     if (!one.difference.empty())
       return fmt::format(
           "turn {}, block {}{}: {}", one.turn, one.block,
@@ -193,7 +193,7 @@ std::string Replayed::difference() const {
   return "";
 }
 
-Replayed replay(const std::string& run_folder) {
+ReplayResult replay(const std::string& run_folder) {
   return Replay(run_folder).run();
 }
 

@@ -7,7 +7,7 @@
 namespace sluice {
 
 /// A block at a checkpoint of the run and of its replay.
-struct Compared {
+struct CheckpointComparison {
   int block = 1;
   int replica = 1;
   std::int64_t turn = 0;
@@ -16,8 +16,8 @@ struct Compared {
 };
 
 /// What a replay has found, in the order in which it happened.
-struct Replayed {
-  std::vector<Compared> compared = {};
+struct ReplayResult {
+  std::vector<CheckpointComparison> compared = {};
   /// What of those who computed the run, and of this process, is not the same
   /// ("instruction_set AVX2 and AVX512"): it may cause a difference.
   std::string makers = {};
@@ -31,6 +31,6 @@ struct Replayed {
 /// folder holds: the config, and in schedule.txt what its blocks have done; all
 /// in this thread, and writes nothing. Throws UserError when the folder has no
 /// such run, or when its record is none of a run that could have been.
-Replayed replay(const std::string& run_folder);
+ReplayResult replay(const std::string& run_folder);
 
 }  // namespace sluice

@@ -24,7 +24,7 @@ class ShownGroup final : public Group {
   int member() const override { return group_->member(); }
   void start_sum(Tensors mine) override { group_->start_sum(std::move(mine)); }
   Tensors finish_sum() override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
     return group_->finish_sum();
   }
   bool is_ready() const override { return group_->is_ready(); }
@@ -42,23 +42,23 @@ class ShownCentre final : public CentreLink {
   int members() const override { return centre_->members(); }
   int member() const override { return centre_->member(); }
   Centre* owned() override { return centre_->owned(); }
-  Served visit(Push push) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
+  ServerAnswer visit(Push push) override {
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
     return centre_->visit(std::move(push));
   }
   std::int64_t bring(Push push) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
     return centre_->bring(std::move(push));
   }
-  Merged take(bool told) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
+  MergeResult take(bool told) override {
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
     return centre_->take(told);
   }
   void arrive(Tensors statistics) override {
     centre_->arrive(std::move(statistics));
   }
   void await_rest() override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
     centre_->await_rest();
   }
   void finish() override { centre_->finish(); }
@@ -70,11 +70,11 @@ class ShownCentre final : public CentreLink {
 
 }  // namespace
 
-Replicated::Ways replica_ways(const Experiment& experiment, int seat,
-                              std::vector<Link> links, Heartbeat& heartbeat,
-                              const std::shared_ptr<MpiSession>& session,
-                              const std::shared_ptr<MemoryAccount>& memory,
-                              const c10::Device& device) {
+ReplicaSync::Ways replica_ways(const Experiment& experiment, int seat,
+                               std::vector<Link> links, Heartbeat& heartbeat,
+                               const std::shared_ptr<MpiSession>& session,
+                               const std::shared_ptr<MemoryAccount>& memory,
+                               const c10::Device& device) {
   const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);

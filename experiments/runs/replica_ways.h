@@ -10,7 +10,7 @@
 #include "lib/base/memory/account.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/replicas/groups/mpi.h"
-#include "lib/workers/replicated.h"
+#include "lib/workers/replica_sync.h"
 
 namespace sluice {
 
@@ -18,10 +18,10 @@ namespace sluice {
 /// through `links` to them (SeatLinks::replicas), or with MPI through
 /// `session`, that of the process. Its waits show in the heartbeat, unless
 /// those of the links do.
-Replicated::Ways replica_ways(const Experiment& experiment, int seat,
-                              std::vector<Link> links, Heartbeat& heartbeat,
-                              const std::shared_ptr<MpiSession>& session,
-                              const std::shared_ptr<MemoryAccount>& memory,
-                              const c10::Device& device);
+ReplicaSync::Ways replica_ways(const Experiment& experiment, int seat,
+                               std::vector<Link> links, Heartbeat& heartbeat,
+                               const std::shared_ptr<MpiSession>& session,
+                               const std::shared_ptr<MemoryAccount>& memory,
+                               const c10::Device& device);
 
 }  // namespace sluice

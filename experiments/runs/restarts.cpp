@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/continued.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_reader.h"
@@ -17,12 +17,13 @@
 
 namespace sluice {
 
-Resumed restart_point(const Experiment& experiment, const std::string& folder) {
+RestartPoint restart_point(const Experiment& experiment,
+                           const std::string& folder) {
   const auto found = find_checkpoints(checkpoints_of_run(folder));
   if (found.empty()) return {};
   const auto& [turn, checkpoint] = *found.rbegin();
   check_replicas(experiment, checkpoint);
-  const Continued from = continued_from(experiment, checkpoint);
+  const GrantStart from = continued_from(experiment, checkpoint);
   return {turn, checkpoint, from.phase, from.first_batch,
           returning_replicas(experiment, checkpoint)};
 }
@@ -57,9 +58,10 @@ void check_continuable(const Experiment& experiment,
         "be another run's initial_weights: {}",
         folder, way_to_continue(experiment, folder));
   if (!runs_free(experiment.plans.front())) return;
-  const Resumed from = last_checkpoint(folder);
+  const RestartPoint from = last_checkpoint(folder);
   check_losses(experiment, folder, from.checkpoint);
-  const Returning returning{lost_replicas(folder), experiment.replicas.count};
+  const ReturningReplicas returning{lost_replicas(folder),
+                                    experiment.replicas.count};
   if (!is_recorded_until(from.turn, experiment.seats(), folder, returning))
     throw UserError(
         "{}: isn't the record of {} blocks up to turn {}, without which they "
@@ -71,7 +73,7 @@ void check_continuable(const Experiment& experiment,
 Restarts::Restarts(const Experiment& experiment, std::string folder)
     : experiment_(experiment), folder_(std::move(folder)) {}
 
-void Restarts::give_up(const WorkerLost& lost, std::int64_t turns) const {
+void Restarts::give_up(const WorkerLostError& lost, std::int64_t turns) const {
   const auto saved = find_checkpoints(checkpoints_of_run(folder_));
   const std::string remedy =
       saved.empty()
@@ -84,15 +86,16 @@ void Restarts::give_up(const WorkerLost& lost, std::int64_t turns) const {
           ? fmt::format("; {} restart{} from the same turn came no further",
                         in_a_row_, in_a_row_ == 1 ? "" : "s")
           : "";
-  throw WorkerLost(lost.block(),
-                   fmt::format("{}, after {} turn{}{}; {}", lost.what(), turns,
-                               turns == 1 ? "" : "s", again, remedy));
+  throw WorkerLostError(
+      lost.block(), fmt::format("{}, after {} turn{}{}; {}", lost.what(), turns,
+                                turns == 1 ? "" : "s", again, remedy));
 }
 
-Resumed Restarts::after(const WorkerLost& lost, const Resumed& last_start,
-                        std::int64_t turns, double seconds) {
+RestartPoint Restarts::after(const WorkerLostError& lost,
+                             const RestartPoint& last_start, std::int64_t turns,
+                             double seconds) {
   if (!experiment_.restart_on_failure) give_up(lost, turns);
-  Resumed point = restart_point(experiment_, folder_);
+  RestartPoint point = restart_point(experiment_, folder_);
   if (point.turn > last_start.turn) in_a_row_ = 0;
   if (in_a_row_ >= experiment_.restarts ||
       point.turn >= experiment_.length.turns)

@@ -19,12 +19,14 @@ class Restarts {
   void moved_to(std::string folder) { folder_ = std::move(folder); }
 
   /// Where the run goes on after it had come to `turns`, `seconds` after its
-  /// last start. Throws WorkerLost, with what can be done, when it shall not go
-  /// on, or didn't get any further for too often.
-  Resumed after(const WorkerLost& lost, const Resumed& last_start,
-                std::int64_t turns, double seconds);
-  /// Throws WorkerLost, with what can be done: the user wants it to end.
-  [[noreturn]] void give_up(const WorkerLost& lost, std::int64_t turns) const;
+  /// last start. Throws WorkerLostError, with what can be done, when it shall
+  /// not go on, or didn't get any further for too often.
+  RestartPoint after(const WorkerLostError& lost,
+                     const RestartPoint& last_start, std::int64_t turns,
+                     double seconds);
+  /// Throws WorkerLostError, with what can be done: the user wants it to end.
+  [[noreturn]] void give_up(const WorkerLostError& lost,
+                            std::int64_t turns) const;
   /// What happened.
   const records::Restart& record() const { return record_; }
   /// Seconds of all attempts that were given up, together.
@@ -41,7 +43,8 @@ class Restarts {
 
 /// The last checkpoint of a run in that folder and with what it is continued;
 /// its start when there is none.
-Resumed restart_point(const Experiment& experiment, const std::string& folder);
+RestartPoint restart_point(const Experiment& experiment,
+                           const std::string& folder);
 
 /// What was lost last of a run in that folder that went on without some
 /// replicas.

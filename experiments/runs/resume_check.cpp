@@ -18,8 +18,8 @@ namespace {
 
 /// Line on data that can't be compared; empty where they could be.
 std::string check_data(const Experiment& experiment, const std::string& folder,
-                       const nlohmann::ordered_json& run, const Resumed& from,
-                       bool has_other_limit) {
+                       const nlohmann::ordered_json& run,
+                       const RestartPoint& from, bool has_other_limit) {
   if (!experiment.data) return "";
   auto before = data_in(run);
   if (has_other_limit) before = without_evaluated(std::move(before));
@@ -42,7 +42,8 @@ std::string check_data(const Experiment& experiment, const std::string& folder,
 /// changed engine, device or number of threads is a key, with a line of its
 /// own.
 std::string maker_line(const Experiment& experiment,
-                       const nlohmann::ordered_json& run, const Resumed& from) {
+                       const nlohmann::ordered_json& run,
+                       const RestartPoint& from) {
   constexpr std::array<std::string_view, 3> kKeysOfConfig = {"engine", "device",
                                                              "threads"};
   const std::array makers = {makers_in(run).back(), maker_here(experiment)};
@@ -58,7 +59,7 @@ std::string maker_line(const Experiment& experiment,
 
 std::vector<std::string> check_resume(const Experiment& experiment,
                                       const std::string& folder,
-                                      const Resumed& from) {
+                                      const RestartPoint& from) {
   const std::vector<KeyChange> changes =
       changed_keys(read_config_file(config_of_run(folder)), experiment);
   refuse_changes(changes, from.checkpoint);

@@ -14,6 +14,6 @@ namespace sluice {
 /// what a resume refuses.
 std::vector<std::string> check_resume(const Experiment& experiment,
                                       const std::string& folder,
-                                      const Resumed& from);
+                                      const RestartPoint& from);
 
 }  // namespace sluice

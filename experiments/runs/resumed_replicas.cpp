@@ -21,7 +21,7 @@ std::string policy_text(const ReplicaSettings& replicas) {
 }
 
 void check_whole(const Experiment& now, const ReplicaSettings& saved,
-                 const Resumed& from) {
+                 const RestartPoint& from) {
   if (!now.replicas.kind.exchange.shards) return;
   throw UserError(
       "{}: was saved with replicas.count = {}, and here it is {}: with shard = "
@@ -34,7 +34,7 @@ void check_whole(const Experiment& now, const ReplicaSettings& saved,
 /// Refuses another number of replicas where blocks run free: their record has a
 /// line for each seat, and the optimizer's state may be that of the centre.
 void check_recorded(const Experiment& now, const ReplicaSettings& saved,
-                    const Resumed& from) {
+                    const RestartPoint& from) {
   if (!now.free_schedule) return;
   throw UserError(
       "{}: was saved with replicas.count = {}, and here it is {}: with "
@@ -54,7 +54,7 @@ ReplicaSettings saved_in(const std::string& checkpoint) {
 }  // namespace
 
 std::vector<std::string> overrides_for_replicas(const Experiment& now,
-                                                const Resumed& from) {
+                                                const RestartPoint& from) {
   const ReplicaSettings before = saved_in(from.checkpoint);
   if (before.count_text() != now.replicas.count_text()) {
     check_whole(now, before, from);
@@ -68,7 +68,7 @@ std::vector<std::string> overrides_for_replicas(const Experiment& now,
 }
 
 void check_same_policy(const Experiment& run, const Experiment& now,
-                       const Resumed& from) {
+                       const RestartPoint& from) {
   const bool are_same = run.replicas.count == now.replicas.count;
   if (run.replicas.count == 1 || now.replicas.count == 1 ||
       policy_text(run.replicas) == policy_text(now.replicas))

@@ -12,12 +12,12 @@ namespace sluice {
 /// checkpoint ended; none where they are the same. Throws UserError, with the
 /// remedy, where replicas of that policy can't.
 std::vector<std::string> overrides_for_replicas(const Experiment& now,
-                                                const Resumed& from);
+                                                const RestartPoint& from);
 
 /// Throws UserError unless the policy is the run's own, where its replicas go
 /// on: what they keep by one policy is no use to another.
 void check_same_policy(const Experiment& run, const Experiment& now,
-                       const Resumed& from);
+                       const RestartPoint& from);
 
 /// Throws UserError unless the replicas of the experiment are those of the
 /// checkpoint, or begin with its turn.

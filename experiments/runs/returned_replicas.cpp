@@ -42,7 +42,7 @@ void check_losses(const Experiment& experiment, const std::string& folder,
 }
 
 std::vector<records::ReturnedReplica> returned_replicas(
-    const std::vector<Record>& history, const Resumed& start) {
+    const std::vector<Record>& history, const RestartPoint& start) {
   std::map<int, std::int64_t> lost_at;
   for (const Record& record : history) {
     if (const auto lost = record.as<records::LostReplica>())

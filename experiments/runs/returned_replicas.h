@@ -32,6 +32,6 @@ void check_losses(const Experiment& experiment, const std::string& folder,
 /// continued, and have not been there since. history: the records of that part,
 /// in order.
 std::vector<records::ReturnedReplica> returned_replicas(
-    const std::vector<Record>& history, const Resumed& start);
+    const std::vector<Record>& history, const RestartPoint& start);
 
 }  // namespace sluice

@@ -86,7 +86,7 @@ std::string awaited_text(const Rendezvous& rendezvous) {
                      rendezvous.address());
 }
 
-std::string RefusalsTold::next() {
+std::string RefusalNotices::next() {
   const Refusals all = rendezvous_.refusals();
   if (all.count == told_ || told_ >= kMostTold) return "";
   told_ = all.count;

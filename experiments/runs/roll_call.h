@@ -38,9 +38,9 @@ class RollCall {
 std::string awaited_text(const Rendezvous& rendezvous);
 
 /// What refused connections there are to tell of, each time it is called.
-class RefusalsTold {
+class RefusalNotices {
  public:
-  explicit RefusalsTold(const Rendezvous& rendezvous)
+  explicit RefusalNotices(const Rendezvous& rendezvous)
       : rendezvous_(rendezvous) {}
   /// Empty: none since the last time, or too many for one line each.
   std::string next();

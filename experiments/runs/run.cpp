@@ -117,7 +117,7 @@ void check_nccl(const Experiment& experiment) {
   check_has_nccl();
 }
 
-void say_what_changes(const Experiment& experiment, const Resumed& from) {
+void say_what_changes(const Experiment& experiment, const RestartPoint& from) {
   for (const std::string& text :
        {describe_cut(experiment, from.checkpoint),
         describe_replicas(experiment, from.checkpoint)})
@@ -125,19 +125,19 @@ void say_what_changes(const Experiment& experiment, const Resumed& from) {
 }
 
 /// The checkpoint that the run shall continue from; turn 0 for a new run.
-Resumed starting_point(const Experiment& experiment,
-                       const RunOptions& options) {
+RestartPoint starting_point(const Experiment& experiment,
+                            const RunOptions& options) {
   if (!options.resume) {
     check_begin(experiment);
     if (!experiment.initial_weights.empty())
       check_weights(experiment, experiment.initial_weights);
     return {};
   }
-  const Resumed last = last_checkpoint(options.folder);
+  const RestartPoint last = last_checkpoint(options.folder);
   check_continuable(experiment, options.folder);
   const std::vector<std::string> changes =
       check_resume(experiment, options.folder, last);
-  Resumed resumed = restart_point(experiment, options.folder);
+  RestartPoint resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
     throw UserError(
         "{}: all its {} turns are done; to train on, override epochs or turns",
@@ -185,7 +185,8 @@ std::string rate_text(const Experiment& experiment, const std::string& folder,
 }
 
 RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
-                      std::shared_ptr<FolderLock> lock, const Resumed& start) {
+                      std::shared_ptr<FolderLock> lock,
+                      const RestartPoint& start) {
   if (options.resume) {
     // Before the config in the folder is replaced.
     const std::string rate = rate_text(experiment, options.folder, start.turn);
@@ -311,7 +312,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   check_mpi(experiment, options.rank);
   check_nccl(experiment);
   const auto lock = lock_of(options);
-  Resumed start = starting_point(experiment, options);
+  RestartPoint start = starting_point(experiment, options);
   // Once there is a folder, a signal must leave it such that it can be
   // continued.
   StopRequest stop;
@@ -332,7 +333,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     if (again) attempt.sink().write(restarts.record());
     for (const auto& returned : returned_replicas(folder.history(), start))
       attempt.sink().write(returned);
-    const StopRequest::Hearer hearer(stop, attempt.coordinator());
+    const StopRequest::Recipient hearer(stop, attempt.coordinator());
     try {
       attempt.run(options.program, to_text(faults->left()), options.rank,
                   options.on_begin);
@@ -342,7 +343,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
                     options.rank.has_value(), attempt);
       result.folder = followed->path();
       return result;
-    } catch (const WorkerLost& lost) {
+    } catch (const WorkerLostError& lost) {
       restarts.moved_to(followed->path());
       const std::int64_t turns = attempt.sink().turns();
       if (stop.is_made()) restarts.give_up(lost, turns);

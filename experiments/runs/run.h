@@ -63,7 +63,7 @@ struct RunResult {
 /// writes the run folder. A signal ends it after the turns that have been
 /// granted, with a checkpoint to continue from. Throws UserError before
 /// anything is written when the weights or checkpoint it starts with don't fit,
-/// and Diverged (experiments/runs/divergence.h).
+/// and DivergenceError (experiments/runs/divergence.h).
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals);
 

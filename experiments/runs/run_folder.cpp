@@ -92,7 +92,7 @@ void read_rest(const std::string& folder,
 
 /// The records about the turns before the checkpoint, with the drain and the
 /// evaluation after them.
-std::vector<Record> records_until(const Resumed& from,
+std::vector<Record> records_until(const RestartPoint& from,
                                   const std::string& folder) {
   std::vector<Record> found;
   const auto take = [&](const Record& record) {
@@ -165,7 +165,7 @@ void RunFolder::begin() {
 }
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
-                          const std::string& command, const Making& how) {
+                          const std::string& command, const MakeOptions& how) {
   const bool is_new = make_folders(path) || how.is_new;
   auto held = std::make_shared<FolderLock>(path, how.lock);
   RunFolder folder(std::move(path), std::move(held));
@@ -190,7 +190,7 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
   return folder;
 }
 
-void RunFolder::rewind(const Resumed& to) {
+void RunFolder::rewind(const RestartPoint& to) {
   history_ = records_until(to, path_);
   const bool is_recorded = fs::exists(schedule_of_run(path_));
   const std::int64_t replicas = is_recorded ? replicas_in(path_) : 1;
@@ -210,8 +210,9 @@ void RunFolder::rewind(const Resumed& to) {
 
 RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
                             const Experiment& experiment,
-                            const std::string& command, const Resumed& from,
-                            const std::string& rate, bool may_be_refused) {
+                            const std::string& command,
+                            const RestartPoint& from, const std::string& rate,
+                            bool may_be_refused) {
   RunFolder folder(std::move(path), std::move(lock));
   if (may_be_refused) folder.keep_what_was(false);
   const std::string run_file = folder.path_ + "/run.json";
@@ -227,7 +228,7 @@ RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
   return folder;
 }
 
-Resumed last_checkpoint(const std::string& run_folder) {
+RestartPoint last_checkpoint(const std::string& run_folder) {
   check_is_run(run_folder);
   const auto found = find_checkpoints(checkpoints_of_run(run_folder));
   if (found.empty())

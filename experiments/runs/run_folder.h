@@ -24,7 +24,7 @@ std::string checkpoints_of_run(const std::string& path);
 
 /// The last complete checkpoint of a run to be continued; by default none, and
 /// the run begins anew.
-struct Resumed {
+struct RestartPoint {
   std::int64_t turn = 0;
   std::string checkpoint = {};
   std::int64_t phase = 0;  ///< of the timetable, in that checkpoint
@@ -58,7 +58,7 @@ struct Resumed {
 class RunFolder {
  public:
   /// Options of make().
-  struct Making {
+  struct MakeOptions {
     bool overwrite = false;       ///< remove the run that is there
     bool is_new = false;          ///< the folder was made for this run
     bool may_be_refused = false;  ///< keep old files until begin()
@@ -68,14 +68,14 @@ class RunFolder {
   /// lives. One that holds a run already is an error, unless `overwrite`.
   /// Throws UserError.
   static RunFolder make(std::string path, const Experiment& experiment,
-                        const std::string& command, const Making& how);
+                        const std::string& command, const MakeOptions& how);
   /// The folder of a run that is continued, with its lock, which was taken
   /// before anything there was read. Removes what the run wrote about turns
   /// after that checkpoint. `rate` is a sentence for run.json on how the
   /// learning rate continues, or empty. Throws UserError.
   static RunFolder reopen(std::string path, std::shared_ptr<FolderLock> lock,
                           const Experiment& experiment,
-                          const std::string& command, const Resumed& from,
+                          const std::string& command, const RestartPoint& from,
                           const std::string& rate = {},
                           bool may_be_refused = false);
 
@@ -87,7 +87,7 @@ class RunFolder {
   /// Goes back to one of the run's own checkpoints, or to its start, and
   /// removes what was written about later turns. No sink of metrics() may exist
   /// any more. Throws UserError.
-  void rewind(const Resumed& to);
+  void rewind(const RestartPoint& to);
 
   const std::string& path() const { return path_; }
   /// When the run began, in seconds since 1970.
@@ -119,7 +119,7 @@ class RunFolder {
 
 /// The turn and folder of the run's last checkpoint. Throws UserError when the
 /// folder has no run, or no checkpoint.
-Resumed last_checkpoint(const std::string& run_folder);
+RestartPoint last_checkpoint(const std::string& run_folder);
 
 /// Makes the folder "runs/NAME-1", or "runs/NAME-N" with the first free number
 /// N; no other process gets the same folder. Throws UserError.

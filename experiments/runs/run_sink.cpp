@@ -45,7 +45,7 @@ void RunSink::remember(const Record& record) {
     blocks_[{block->replica.value_or(1), block->block}] = *block;
   if (const auto forecast = record.as<records::Forecast>())
     forecasts_[forecast->block] = *forecast;
-  if (const auto dropped = record.as<records::Dropped>())
+  if (const auto dropped = record.as<records::DropCount>())
     dropped_[dropped->boundary] = dropped->messages;
   // Replica 1 stands for all replicas.
   if (const auto clock = record.as<records::Clock>();

@@ -93,9 +93,9 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
   std::vector<Ends> ends(plan.blocks.size());
   for (int seat = 1; seat <= std::ssize(ends); ++seat) {
     Ends& its = by_block(ends, seat);
-    its.below = link_to_neighbours(plan, seat, Towards::below,
+    its.below = link_to_neighbours(plan, seat, Direction::below,
                                    std::move(by_block(below, seat)));
-    its.above = link_to_neighbours(plan, seat, Towards::above,
+    its.above = link_to_neighbours(plan, seat, Direction::above,
                                    std::move(by_block(above, seat)));
   }
   if (experiment.plans.front().blocks.front().exchange.served)

@@ -9,7 +9,7 @@
 #include "experiments/config/experiment.h"
 #include "lib/base/channel.h"
 #include "lib/base/memory/account.h"
-#include "lib/workers/replicated.h"
+#include "lib/workers/replica_sync.h"
 
 namespace sluice {
 
@@ -17,7 +17,7 @@ namespace sluice {
 struct Ends {
   Link below = {};
   Link above = {};
-  Replicated::Ways replicas = {};  ///< empty: one replica
+  ReplicaSync::Ways replicas = {};  ///< empty: one replica
   /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
   /// Where the seat computes; by default device_of_seat().

@@ -21,21 +21,21 @@ const BlockPlan& plan_of(const Experiment& experiment, int seat) {
 
 /// The seats of its neighbours on that side.
 std::vector<int> neighbours_of(const Experiment& experiment, int seat,
-                               Towards side) {
+                               Direction side) {
   return neighbours_of(experiment.plans.front(), seat, side);
 }
 
 /// The messages that the link with a neighbour holds.
-Capacity capacity_to(const Experiment& experiment, int seat, Towards side,
+Capacity capacity_to(const Experiment& experiment, int seat, Direction side,
                      int neighbour) {
   return capacity_between(experiment.plans.front(), experiment.capacities,
-                          side == Towards::above ? SeatPair{seat, neighbour}
-                                                 : SeatPair{neighbour, seat});
+                          side == Direction::above ? SeatPair{seat, neighbour}
+                                                   : SeatPair{neighbour, seat});
 }
 
 /// Capacity of the link with the first neighbour on that side; none at the ends
 /// of a chain.
-Capacity capacity_of(const Experiment& experiment, int seat, Towards side) {
+Capacity capacity_of(const Experiment& experiment, int seat, Direction side) {
   const std::vector<int> seats = neighbours_of(experiment, seat, side);
   if (seats.empty()) return {};
   return capacity_to(experiment, seat, side, seats.front());
@@ -56,11 +56,11 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
   const auto add = [&](int peer, const Capacity& capacity) {
     peers.push_back({static_cast<std::uint32_t>(peer), capacity});
   };
-  for (const Towards side : {Towards::below, Towards::above})
+  for (const Direction side : {Direction::below, Direction::above})
     for (const int peer : neighbours_of(experiment, seat, side)) {
       const Capacity capacity = capacity_to(experiment, seat, side, peer);
       // There, up is from the lower number to the higher one.
-      const bool is_up = (side == Towards::above) == (seat < peer);
+      const bool is_up = (side == Direction::above) == (seat < peer);
       add(peer, is_up ? capacity : Capacity{capacity.down, capacity.up});
     }
   if (experiment.replicas.uses_mpi()) return peers;
@@ -70,21 +70,21 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
 }
 
 /// Without ends where there is no such peer.
-Link take_link(Joined& joined, int peer) {
+Link take_link(JoinedLinks& joined, int peer) {
   const auto found = joined.peers.find(static_cast<std::uint32_t>(peer));
   return found == joined.peers.end() ? Link() : std::move(found->second);
 }
 
 /// Links on a side where the seat has several, with the injector's faults.
-std::map<int, Link> take_links(Joined& joined, const Experiment& experiment,
-                               int seat, Towards side,
-                               FaultInjector& injector) {
+std::map<int, Link> take_links(JoinedLinks& joined,
+                               const Experiment& experiment, int seat,
+                               Direction side, FaultInjector& injector) {
   std::map<int, Link> links;
   for (const int peer : neighbours_of(experiment, seat, side)) {
     const Capacity capacity = capacity_to(experiment, seat, side, peer);
     links[peer] = injector.with_faults(
         take_link(joined, peer), peer,
-        side == Towards::above ? capacity.up : capacity.down);
+        side == Direction::above ? capacity.up : capacity.down);
   }
   return links;
 }
@@ -105,30 +105,31 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
   const int seat = arguments.block;
   const std::vector<PeerLink> peers = peers_of(experiment, seat);
   gpu.ask_for(peers, options);
-  Joined joined = join(io, arguments.address, static_cast<std::uint32_t>(seat),
-                       peers, std::move(options));
+  JoinedLinks joined =
+      join(io, arguments.address, static_cast<std::uint32_t>(seat), peers,
+           std::move(options));
   gpu.agree(joined);
   SeatLinks links;
   links.control = std::move(joined.control);
   links.run = std::move(joined.run);
   const std::vector<int> lower =
-      neighbours_of(experiment, seat, Towards::below);
+      neighbours_of(experiment, seat, Direction::below);
   const std::vector<int> upper =
-      neighbours_of(experiment, seat, Towards::above);
+      neighbours_of(experiment, seat, Direction::above);
   if (lower.size() == 1)
     links.below = gpu.departing(injector.with_faults(
         take_link(joined, lower.front()), lower.front(),
-        capacity_of(experiment, seat, Towards::below).down));
+        capacity_of(experiment, seat, Direction::below).down));
   else
     links.all_below =
-        take_links(joined, experiment, seat, Towards::below, injector);
+        take_links(joined, experiment, seat, Direction::below, injector);
   if (upper.size() == 1)
-    links.above = gpu.departing(
-        injector.with_faults(take_link(joined, upper.front()), upper.front(),
-                             capacity_of(experiment, seat, Towards::above).up));
+    links.above = gpu.departing(injector.with_faults(
+        take_link(joined, upper.front()), upper.front(),
+        capacity_of(experiment, seat, Direction::above).up));
   else
     links.all_above =
-        take_links(joined, experiment, seat, Towards::above, injector);
+        take_links(joined, experiment, seat, Direction::above, injector);
   if (plan_of(experiment, seat).exchange.members > 1 &&
       !experiment.replicas.uses_mpi())
     for (const int peer : replicas_of(experiment, seat))
@@ -141,8 +142,8 @@ SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
   const auto around = [&](Link& link, const std::vector<int>& peers) {
     if (peers.size() == 1) link = gpu.around(std::move(link), peers.front());
   };
-  around(links.below, neighbours_of(experiment, seat, Towards::below));
-  around(links.above, neighbours_of(experiment, seat, Towards::above));
+  around(links.below, neighbours_of(experiment, seat, Direction::below));
+  around(links.above, neighbours_of(experiment, seat, Direction::above));
   const std::vector<int> replicas = replicas_of(experiment, seat);
   for (std::size_t r = 0; r < links.replicas.size(); ++r)
     links.replicas[r] = gpu.around(std::move(links.replicas[r]), replicas[r]);
@@ -153,7 +154,7 @@ namespace {
 
 /// What the seat has on one side, of its one link there or of all.
 Link shown_side(Link one, std::map<int, Link> all, Heartbeat& heartbeat,
-                const Experiment& experiment, int seat, Towards side) {
+                const Experiment& experiment, int seat, Direction side) {
   const std::vector<int> seats = neighbours_of(experiment, seat, side);
   if (seats.empty()) return {};
   if (seats.size() == 1)
@@ -174,9 +175,9 @@ SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
   links.control =
       with_waits_shown(std::move(links.control), heartbeat, kLauncher);
   links.below = shown_side(std::move(links.below), std::move(links.all_below),
-                           heartbeat, experiment, seat, Towards::below);
+                           heartbeat, experiment, seat, Direction::below);
   links.above = shown_side(std::move(links.above), std::move(links.all_above),
-                           heartbeat, experiment, seat, Towards::above);
+                           heartbeat, experiment, seat, Direction::above);
   // Threads of their own serve those who come to a centre.
   const BlockPlan& plan = plan_of(experiment, seat);
   if (plan.exchange.served && plan.replica == 1) return links;

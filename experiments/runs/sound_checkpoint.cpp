@@ -82,7 +82,7 @@ void check_are_finite(const NamedTensors& tensors, const std::string& weights,
   const std::string name = first_not_finite(tensors);
   if (name.empty()) return;
   const fs::path path = fs::weakly_canonical(weights);
-  throw NotFinite(fmt::format(
+  throw NonFiniteError(fmt::format(
       "{}: tensor '{}' has NaN or infinite values; {}", weights, name,
       use_instead(sound_checkpoint_before(turn_of_weights(path),
                                           checkpoints_around(path)),
@@ -96,7 +96,7 @@ void check_last_was_kept(const std::string& run_folder,
   if (!aside) return;
   const auto found = find_checkpoints(checkpoints);
   if (!found.empty() && found.rbegin()->first >= aside->turn) return;
-  throw NotFinite(fmt::format(
+  throw NonFiniteError(fmt::format(
       "{}: has NaN or infinite values; {}", aside->folder,
       use_instead(sound_checkpoint_before(aside->turn, checkpoints), command)));
 }

@@ -22,19 +22,20 @@ class StopRequest {
   }
 
   /// While it lives, the request is made to that coordinator.
-  class Hearer {
+  class Recipient {
    public:
-    Hearer(StopRequest& request, Coordinator& coordinator) : request_(request) {
+    Recipient(StopRequest& request, Coordinator& coordinator)
+        : request_(request) {
       const std::lock_guard lock(request_.mutex_);
       request_.coordinator_ = &coordinator;
       if (request_.is_made_) coordinator.request_stop();
     }
-    ~Hearer() {
+    ~Recipient() {
       const std::lock_guard lock(request_.mutex_);
       request_.coordinator_ = nullptr;
     }
-    Hearer(const Hearer&) = delete;
-    Hearer& operator=(const Hearer&) = delete;
+    Recipient(const Recipient&) = delete;
+    Recipient& operator=(const Recipient&) = delete;
 
    private:
     StopRequest& request_;

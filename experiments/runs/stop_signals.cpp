@@ -19,7 +19,7 @@ constexpr std::string_view kNotice =
 
 }  // namespace
 
-StopSignals::StopSignals(Second second) : second_(second) {
+StopSignals::StopSignals(SecondSignal second) : second_(second) {
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   thread_ = std::jthread([this](const std::stop_token& over) { watch(over); });
 }
@@ -45,7 +45,7 @@ void StopSignals::stop_or_exit(int signal) {
   const auto now = std::chrono::steady_clock::now();
   const bool is_stopped = has_stopped();
   const bool is_again = !is_urgent(signal) || now - stopped_ < kTogether;
-  if (is_stopped && (second_ == Second::ignored || is_again)) return;
+  if (is_stopped && (second_ == SecondSignal::ignored || is_again)) return;
   const bool is_first_urgent = is_stopped && !was_urgent_;
   if (!is_first_urgent && !stop_) std::_Exit(kInterruptedStatus);
   was_urgent_ = is_urgent(signal);

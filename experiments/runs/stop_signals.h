@@ -17,7 +17,7 @@ namespace sluice {
 inline constexpr int kInterruptedStatus = 130;
 
 /// A signal ended a wait before there was anything to save.
-class Interrupted final : public Error {
+class InterruptError final : public Error {
  public:
   using Error::Error;
 };
@@ -31,8 +31,8 @@ class Interrupted final : public Error {
 /// afterwards.
 class StopSignals {
  public:
-  enum class Second { ends, ignored };
-  explicit StopSignals(Second second = Second::ends);
+  enum class SecondSignal { ends, ignored };
+  explicit StopSignals(SecondSignal second = SecondSignal::ends);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -53,7 +53,7 @@ class StopSignals {
     return stopped_ != std::chrono::steady_clock::time_point();
   }
 
-  const Second second_;
+  const SecondSignal second_;
   const sigset_t signals_ = stopping_signals();
   const PipeErrors pipes_;
   sigset_t before_ = {};

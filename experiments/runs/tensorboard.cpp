@@ -221,7 +221,8 @@ std::string TensorBoardFile::speed_of(const Record& record) {
   if (samples_per_turn_ <= 0 || !train || train->block != 1 ||
       train->replica.value_or(1) != 1)
     return "";
-  const Reached now = {.turn = train->turn, .time = train->time.value_or(0)};
+  const ReachedTurn now = {.turn = train->turn,
+                           .time = train->time.value_or(0)};
   if (!measured_ || now.turn < measured_->turn) measured_ = now;
   const double seconds = now.time - measured_->time;
   if (seconds < kSpeedPeriod) return "";

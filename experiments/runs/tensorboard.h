@@ -44,7 +44,7 @@ class TensorBoardFile final : public Sink {
   static bool is_one(std::string_view file_name);
 
  private:
-  struct Reached {
+  struct ReachedTurn {
     std::int64_t turn = 0;
     double time = 0;
   };
@@ -58,7 +58,7 @@ class TensorBoardFile final : public Sink {
   double start_;
   SteadyTime flushed_ = {};
   double samples_per_turn_ = 0;  ///< 0: unknown
-  std::optional<Reached> measured_;
+  std::optional<ReachedTurn> measured_;
   std::int64_t last_turn_ = 0;  ///< of those told
 };
 

@@ -22,11 +22,11 @@ constexpr double kShortestWait = 20e-6;  // s
 /// Messages of a kind and batch go from one block to another in order.
 using Way = std::tuple<std::string, int, int, std::int64_t>;
 
-Way way_of(const records::Sent& sent) {
+Way way_of(const records::SentMessage& sent) {
   return {sent.message, sent.seat, sent.peer, sent.batch};
 }
 
-Way way_of(const records::Taken& taken) {
+Way way_of(const records::TakenMessage& taken) {
   return {taken.message, taken.peer, taken.seat, taken.batch};
 }
 
@@ -50,24 +50,25 @@ class Drawing {
                      static_cast<double>(*action.staleness));
   }
 
-  void wait(const records::Sent& sent) {
+  void wait(const records::SentMessage& sent) {
     wait(sent, "wait for room",
          fmt::format("wait for room towards {}", names_.of(sent.peer)));
   }
-  void wait(const records::Taken& taken) {
+  void wait(const records::TakenMessage& taken) {
     wait(taken, "wait for " + taken.message,
          fmt::format("wait for {} {} of {}", taken.message, taken.batch,
                      names_.of(taken.peer)));
   }
 
-  void arrow(const records::Sent& sent, const records::Taken& taken) {
+  void arrow(const records::SentMessage& sent,
+             const records::TakenMessage& taken) {
     ++messages_;
     trace_.sent(messages_, sent.message, sent.seat, sent.start - zero_);
     trace_.taken(messages_, sent.message, taken.seat, taken.end - zero_);
   }
 
  private:
-  void wait(const records::Moved& moved, const std::string& name,
+  void wait(const records::MessageSpan& moved, const std::string& name,
             const std::string& action) {
     if (moved.end - moved.start >= kShortestWait)
       slice(moved, name, "wait", action);
@@ -94,9 +95,9 @@ TimelineRecord::TimelineRecord(const SeatNames& names,
 void TimelineRecord::write(const Record& record) {
   if (auto action = record.as<records::Action>())
     actions_.push_back(*std::move(action));
-  else if (auto taken = record.as<records::Taken>())
+  else if (auto taken = record.as<records::TakenMessage>())
     taken_.push_back(*std::move(taken));
-  else if (auto sent = record.as<records::Sent>())
+  else if (auto sent = record.as<records::SentMessage>())
     sent_.push_back(*std::move(sent));
   else if (const auto clock = record.as<records::ClockOffset>())
     clocks_[clock->seat] = {clock->offset_s, clock->uncertainty_s};
@@ -128,14 +129,14 @@ void TimelineRecord::save(const std::string& folder) const {
     Drawing drawing(file, names_, actions.front().start);
     for (const auto& [block, clock] : clocks_) drawing.clock(block, clock);
     for (const auto& action : actions) drawing.action(action);
-    std::map<Way, std::deque<records::Sent>> under_way;
-    for (const records::Sent& sent : in_order(sent_)) {
+    std::map<Way, std::deque<records::SentMessage>> under_way;
+    for (const records::SentMessage& sent : in_order(sent_)) {
       drawing.wait(sent);
       under_way[way_of(sent)].push_back(sent);
     }
-    for (const records::Taken& taken : in_order(taken_)) {
+    for (const records::TakenMessage& taken : in_order(taken_)) {
       drawing.wait(taken);
-      std::deque<records::Sent>& sent = under_way[way_of(taken)];
+      std::deque<records::SentMessage>& sent = under_way[way_of(taken)];
       if (sent.empty()) continue;  // before the trace began
       drawing.arrow(sent.front(), taken);
       sent.pop_front();

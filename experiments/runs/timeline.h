@@ -34,8 +34,8 @@ class TimelineRecord final : public Sink {
 
   SeatNames names_;
   std::vector<records::Action> actions_;
-  std::vector<records::Taken> taken_;
-  std::vector<records::Sent> sent_;
+  std::vector<records::TakenMessage> taken_;
+  std::vector<records::SentMessage> sent_;
   std::map<int, ClockOffset> clocks_;  // by block
   std::shared_ptr<Sink> next_;
 };

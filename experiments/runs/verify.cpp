@@ -52,7 +52,7 @@ class Verification {
     check_options(options_, verified_.is_free);
   }
 
-  Verified run() && {
+  VerifyResult run() && {
     for (const std::string& engine : options_.engines) {
       const std::string folder = folder_.path() + "/" + engine;
       run_on(engine, folder);
@@ -99,18 +99,18 @@ class Verification {
   StopSignals& signals_;
   TemporaryFolder folder_;
   Hashes reference_;
-  Verified verified_;
+  VerifyResult verified_;
 };
 
 }  // namespace
 
-bool Verified::is_same() const {
+bool VerifyResult::is_same() const {
   return std::all_of(
       engines.begin(), engines.end(),
       [](const VerifiedEngine& one) { return one.difference.empty(); });
 }
 
-Verified verify(const VerifyOptions& options, StopSignals& signals) {
+VerifyResult verify(const VerifyOptions& options, StopSignals& signals) {
   return Verification(options, signals).run();
 }
 

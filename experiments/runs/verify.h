@@ -30,7 +30,7 @@ struct VerifiedEngine {
   std::string difference = {};
 };
 
-struct Verified {
+struct VerifyResult {
   bool is_free = false;  ///< compared with replays
   int blocks = 0;
   std::int64_t turns = 0;
@@ -45,6 +45,6 @@ struct Verified {
 /// Where blocks run free, each run is compared with its replay. Prints nothing.
 /// Throws UserError when the options or the config can't be, or when a signal
 /// stops it.
-Verified verify(const VerifyOptions& options, StopSignals& signals);
+VerifyResult verify(const VerifyOptions& options, StopSignals& signals);
 
 }  // namespace sluice

@@ -93,7 +93,7 @@ void VirtualClock::watch(const TimedAction& timed) {
       action.op == Op::backward || action.op == Op::backward_input;
   if (sends_down && block > 1) {
     const int below =
-        neighbour_with(plan_of(action), timed.seat, Towards::below,
+        neighbour_with(plan_of(action), timed.seat, Direction::below,
                        MessageKind::gradient, action.batch);
     gradients_[{below, action.batch}] = timed.arrival;
     gradients_.erase({below, action.batch - kGradientsKept});

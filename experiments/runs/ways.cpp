@@ -39,7 +39,7 @@ std::string way_between(const std::vector<std::string>& marks, int seat,
 std::vector<int> linked_above(const Experiment& experiment, int seat) {
   const SeatNames names = experiment.seat_names();
   std::vector<int> seats =
-      neighbours_of(experiment.plans.front(), seat, Towards::above);
+      neighbours_of(experiment.plans.front(), seat, Direction::above);
   for (int other = seat + 1; other <= experiment.seats(); ++other)
     if (names.block_of(other) == names.block_of(seat) &&
         !experiment.replicas.uses_mpi())

@@ -77,7 +77,7 @@ int do_task(const ArrayTask& task, const TaskArray& array,
 
 int do_array_task(const ArrayTaskArguments& arguments) {
   // Slurm may tell more than once. Before LibTorch has threads.
-  StopSignals signals(StopSignals::Second::ignored);
+  StopSignals signals(StopSignals::SecondSignal::ignored);
   const TaskArray array(arguments.array);
   const TaskArray::Tasks tasks = array.tasks();
   const ArrayTask& task = task_in(tasks, arguments.task, array);

@@ -138,7 +138,7 @@ std::optional<Axis> axis_of_text(std::string_view text) {
   return axis;
 }
 
-When when_of_text(std::string_view text) {
+AxisCondition when_of_text(std::string_view text) {
   const auto [key, rest] = key_and_rest(text);
   return {key, values_of(split_values(rest), key)};
 }

@@ -20,6 +20,6 @@ std::vector<std::string> split_values(std::string_view text);
 std::optional<Axis> axis_of_text(std::string_view text);
 
 /// "key=a,b".
-When when_of_text(std::string_view text);
+AxisCondition when_of_text(std::string_view text);
 
 }  // namespace sluice::sweep

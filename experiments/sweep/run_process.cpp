@@ -18,7 +18,7 @@ int do_run_of_sweep(const RunProcessArguments& arguments) {
   show_own_name();
   // The launcher tells it once, and Slurm may tell all processes of a task
   // too. Before LibTorch has threads.
-  StopSignals signals(StopSignals::Second::ignored);
+  StopSignals signals(StopSignals::SecondSignal::ignored);
   const std::string config(std::istreambuf_iterator<char>(std::cin), {});
   // The config is resolved, so it has the place of the data.
   Experiment experiment =

@@ -99,7 +99,7 @@ bool was_stopped(const ChildEnd& end) {
 
 }  // namespace
 
-Slots::Slots(SweepRuns& runs, const SweepOptions& options, Ended ended)
+Slots::Slots(SweepRuns& runs, const SweepOptions& options, EndCallback ended)
     : runs_(runs), options_(options), ended_(std::move(ended)) {
   const auto cores = divided(usable_cores(), options.jobs);
   const auto gpus = gpus_by_slot(options.jobs);

@@ -20,9 +20,9 @@ namespace sluice::sweep {
 class Slots {
  public:
   /// Called from step() when a job has ended; it may add others.
-  using Ended = std::function<void(const RunJob&, const RunEnd&)>;
+  using EndCallback = std::function<void(const RunJob&, const RunEnd&)>;
 
-  Slots(SweepRuns& runs, const SweepOptions& options, Ended ended);
+  Slots(SweepRuns& runs, const SweepOptions& options, EndCallback ended);
 
   /// Behind those that wait.
   void add(const RunJob& job);
@@ -58,7 +58,7 @@ class Slots {
 
   SweepRuns& runs_;
   const SweepOptions& options_;
-  Ended ended_;
+  EndCallback ended_;
   bool is_stopping_ = false;
   std::deque<RunJob> waiting_;
   std::vector<Slot> slots_;

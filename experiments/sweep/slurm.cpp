@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "experiments/sweep/captured.h"
+#include "experiments/sweep/command_result.h"
 #include "experiments/sweep/sweep_runs.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -28,7 +28,7 @@ constexpr int kUsualArraySize = 1001;
 
 /// What a command of Slurm complains of, in one line: "sbatch: error: Invalid
 /// partition" without the command's name before it.
-std::string complaint_in(const Captured& end) {
+std::string complaint_in(const CommandResult& end) {
   std::string complaint;
   std::istringstream lines(end.err + end.out);
   for (std::string line; std::getline(lines, line);) {
@@ -110,7 +110,7 @@ void submit(const TaskArray& array, const Submission& submission) {
   if (!submission.after.empty())
     argv.push_back("--dependency=afterany:" + submission.after);
   argv.push_back(array.script());
-  const Captured end = [&] {
+  const CommandResult end = [&] {
     try {
       return captured(argv);
     } catch (const UserError& error) {
@@ -128,7 +128,7 @@ void submit(const TaskArray& array, const Submission& submission) {
 }
 
 int most_tasks() {
-  Captured end;
+  CommandResult end;
   try {
     end = captured({"scontrol", "show", "config"});
   } catch (const UserError&) {
@@ -146,7 +146,7 @@ int most_tasks() {
 }
 
 std::map<std::string, std::set<int>> queued_tasks() {
-  const Captured end =
+  const CommandResult end =
       captured({"squeue", "--me", "--noheader", "--array", "--format=%F %K"});
   if (end.status != 0)
     throw UserError("squeue can't say what is in the queue: {}",

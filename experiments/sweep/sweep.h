@@ -24,7 +24,7 @@ struct Range {
 
 /// An axis holds only in cells where `key` has one of these values (or of the
 /// labels of the axis with that key).
-struct When {
+struct AxisCondition {
   std::string key = {};
   std::vector<ConfigNode> values = {};
 };
@@ -36,7 +36,7 @@ struct Axis {
   std::vector<std::string> labels = {};  ///< one for each value, or none
   std::optional<Range> range = {};       ///< instead of values
   std::string with = {};  ///< moves together with the axis of that key
-  std::optional<When> when = {};
+  std::optional<AxisCondition> when = {};
 };
 
 /// A key, and what a cell sets it to.

@@ -17,18 +17,18 @@ namespace sluice {
 
 /// A value with its name in configs: an enumerator, a flag, a row of a table.
 template <class T>
-struct Named {
+struct NamedChoice {
   std::string name;
   T value;
 };
 template <class T>
-using Names = std::vector<Named<T>>;
+using Names = std::vector<NamedChoice<T>>;
 
 /// The name of the first entry with this value; empty when there is none.
 template <class T>
 std::string name_of(const T& value,
                     const Names<std::type_identity_t<T>>& names) {
-  for (const Named<T>& each : names)
+  for (const NamedChoice<T>& each : names)
     if (each.value == value) return each.name;
   return {};
 }

@@ -34,7 +34,7 @@ class LinkError : public Error {
 
 /// The peer went first. That only follows from another failure, which is the
 /// one to report.
-class PeerGone : public LinkError {
+class PeerGoneError : public LinkError {
  public:
   using LinkError::LinkError;
 };

@@ -174,7 +174,7 @@ void FolderLock::write() const {
 /// written; the last to write has the folder, the others throw UserError.
 void FolderLock::settle() {
   std::this_thread::sleep_for(kSettling);
-  const LockSeen seen = look_at_lock(folder_);
+  const LockStatus seen = look_at_lock(folder_);
   if (seen.holder && is_same_process(*seen.holder, self_)) return;
   ::close(std::exchange(descriptor_, -1));
   refuse(seen.holder);
@@ -199,7 +199,7 @@ void FolderLock::beat(const std::stop_token& over) {
 }
 
 void FolderLock::end_if_lost() const {
-  const LockSeen seen = look_at_lock(folder_);
+  const LockStatus seen = look_at_lock(folder_);
   if (!seen.holder || is_same_process(*seen.holder, self_)) return;
   warn(
       fmt::format("{}: was taken over by {}, while this process was not "
@@ -216,11 +216,11 @@ void FolderLock::release() {
   ::close(std::exchange(descriptor_, -1));
 }
 
-LockSeen look_at_lock(const std::string& folder) {
+LockStatus look_at_lock(const std::string& folder) {
   const int descriptor =
       ::open(lock_file_of(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {};
-  LockSeen seen{.holder = holder_in(descriptor)};
+  LockStatus seen{.holder = holder_in(descriptor)};
   seen.is_held =
       is_locked(descriptor) || (seen.holder && may_live(*seen.holder));
   ::close(descriptor);

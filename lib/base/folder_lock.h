@@ -68,12 +68,12 @@ class FolderLock {
 std::string lock_file_of(const std::string& folder);
 
 /// The holder of a folder, for a process that only looks and takes no lock.
-struct LockSeen {
+struct LockStatus {
   bool is_held = false;
   /// The process that holds it, or held it and was killed; nothing: none, or
   /// unknown.
   std::optional<LockHolder> holder = {};
 };
-LockSeen look_at_lock(const std::string& folder);
+LockStatus look_at_lock(const std::string& folder);
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ class MemorySender final : public Sender {
       return pipe_->receiver_gone || pipe_->queue.size() < pipe_->capacity;
     });
     if (pipe_->receiver_gone) {
-      throw PeerGone("{}: the receiver is gone", pipe_->name);
+      throw PeerGoneError("{}: the receiver is gone", pipe_->name);
     }
     if (!in_time) {
       throw LinkError("{}: {} messages were not received within {} ms",
@@ -110,7 +110,7 @@ class MemoryReceiver final : public Receiver {
     }
     if (pipe_->queue.empty()) {
       if (pipe_->closed) return std::nullopt;
-      throw PeerGone("{}: the sender is gone", pipe_->name);
+      throw PeerGoneError("{}: the sender is gone", pipe_->name);
     }
     Message message = std::move(pipe_->queue.front());
     pipe_->queue.pop_front();

@@ -8,9 +8,9 @@
 namespace sluice {
 
 /// A block's worker did not come to where all meet.
-class PeerMissing : public LinkError {
+class PeerMissingError : public LinkError {
  public:
-  PeerMissing(std::uint32_t block, const std::string& text)
+  PeerMissingError(std::uint32_t block, const std::string& text)
       : LinkError("{}", text), block_(block) {}
   /// 0: the launcher.
   std::uint32_t block() const { return block_; }

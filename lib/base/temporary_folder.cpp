@@ -51,7 +51,7 @@ bool is_left(const std::string& folder) {
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
       status.st_uid != ::geteuid())
     return false;
-  const LockSeen seen = look_at_lock(folder);
+  const LockStatus seen = look_at_lock(folder);
   if (seen.is_held) return false;
   if (!seen.holder)
     return std::time(nullptr) - status.st_mtim.tv_sec > kSecondsToLock;

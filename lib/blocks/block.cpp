@@ -70,7 +70,7 @@ Tensors Block::forward(const Tensors& inputs, Pass pass) {
 
 Tensors Block::run_layers(const Tensors& inputs, Pass pass) {
   Tensors values = inputs;
-  const Unchanged unchanged({&inputs});
+  const WriteCheck unchanged({&inputs});
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     pass.layer = first_layer_ + static_cast<std::int64_t>(i);
     values = layers_[i]->forward(values, pass);
@@ -111,13 +111,13 @@ void Block::share_weights(const Block& twin) {
     parameters_[i].second.set_data(twin.parameters_[i].second.variable_data());
 }
 
-BuffersKept::BuffersKept(const Block& block)
+BufferGuard::BufferGuard(const Block& block)
     : buffers_(values_of(block.buffers())) {
   for (const at::Tensor& buffer : buffers_)
     before_.push_back(buffer.detach().clone());
 }
 
-BuffersKept::~BuffersKept() {
+BufferGuard::~BufferGuard() {
   // A graph may hold a buffer, and would refuse one that was seen to change.
   for (std::size_t i = 0; i < buffers_.size(); ++i)
     buffers_[i].variable_data().copy_(before_[i]);

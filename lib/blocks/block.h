@@ -77,12 +77,12 @@ class Block {
 
 /// Puts a block's buffers back as they were when it began: a second forward of
 /// a batch must not move BatchNorm's statistics again.
-class BuffersKept {
+class BufferGuard {
  public:
-  explicit BuffersKept(const Block& block);
-  ~BuffersKept();
-  BuffersKept(const BuffersKept&) = delete;
-  BuffersKept& operator=(const BuffersKept&) = delete;
+  explicit BufferGuard(const Block& block);
+  ~BufferGuard();
+  BufferGuard(const BufferGuard&) = delete;
+  BufferGuard& operator=(const BufferGuard&) = delete;
 
  private:
   Tensors buffers_;

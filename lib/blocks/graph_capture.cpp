@@ -10,14 +10,14 @@ namespace sluice {
 namespace {
 
 /// Casts that autocast keeps for a while would lie in memory of the graph.
-class NoCastsKept {
+class CastCachePause {
  public:
-  NoCastsKept() : before_(at::autocast::is_autocast_cache_enabled()) {
+  CastCachePause() : before_(at::autocast::is_autocast_cache_enabled()) {
     at::autocast::set_autocast_cache_enabled(false);
   }
-  ~NoCastsKept() { at::autocast::set_autocast_cache_enabled(before_); }
-  NoCastsKept(const NoCastsKept&) = delete;
-  NoCastsKept& operator=(const NoCastsKept&) = delete;
+  ~CastCachePause() { at::autocast::set_autocast_cache_enabled(before_); }
+  CastCachePause(const CastCachePause&) = delete;
+  CastCachePause& operator=(const CastCachePause&) = delete;
 
  private:
   const bool before_;
@@ -27,7 +27,7 @@ class NoCastsKept {
 
 void capture_for_graphs(int block, std::string_view what,
                         const std::function<void()>& capture) {
-  const NoCastsKept no_casts_kept;
+  const CastCachePause no_casts_kept;
   try {
     capture();
   } catch (const c10::Error& error) {

@@ -67,9 +67,9 @@ struct GraphedForward::Slot {
 };
 
 /// The autograd graph of a batch: one node, whose work is a replay.
-class GraphedForward::Replayed final : public torch::autograd::Node {
+class GraphedForward::ReplayNode final : public torch::autograd::Node {
  public:
-  explicit Replayed(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
+  explicit ReplayNode(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
 
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& signals) override {
@@ -228,7 +228,7 @@ Tensors GraphedForward::replay(const Call& call, std::shared_ptr<Slot> slot) {
     if (input.requires_grad()) wanted.push_back(input);
   for (const auto& [name, parameter] : call.block.parameters())
     if (parameter.requires_grad()) wanted.push_back(parameter);
-  const NodePointer node = make_node<Replayed>(std::move(slot));
+  const NodePointer node = make_node<ReplayNode>(std::move(slot));
   node->set_next_edges(torch::autograd::collect_next_edges(wanted));
   for (at::Tensor& output : outputs) torch::autograd::set_history(output, node);
   return outputs;

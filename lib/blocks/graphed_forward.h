@@ -37,7 +37,7 @@ class GraphedForward {
  private:
   struct Call;
   struct Slot;
-  class Replayed;
+  class ReplayNode;
 
   /// Where the operands of a forward lie.
   struct Shape {

@@ -52,7 +52,7 @@ struct Needs {
 };
 
 /// What a head is given beside the features of a batch.
-struct Beside {
+struct HeadInputs {
   /// [N] int64, of texts [N, T]; or real (Targets of lib/tensors/tensors.h).
   at::Tensor labels = {};
   /// [N, C, H, W] in 0..1, augmented as the model's input was; undefined
@@ -74,7 +74,8 @@ struct HeadResult {
 class Head : public torch::nn::Module {
  public:
   /// features: h_k, [N, ...] each.
-  virtual HeadResult forward(const Tensors& features, const Beside& beside) = 0;
+  virtual HeadResult forward(const Tensors& features,
+                             const HeadInputs& beside) = 0;
   virtual Needs needs() const { return {}; }
   /// Called for each batch after its forward(), with what
   /// needs().first_layer_above asked for, in the order of the layer's

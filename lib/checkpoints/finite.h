@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// Weights, state or a loss has NaN or infinities: nothing follows from it.
-class NotFinite : public Error {
+class NonFiniteError : public Error {
  public:
   using Error::Error;
 };

@@ -99,13 +99,13 @@ std::string set_aside(const std::string& checkpoint) {
   return folder;
 }
 
-std::optional<SetAside> find_set_aside(const std::string& checkpoints) {
-  std::optional<SetAside> newest;
+std::optional<AsideCheckpoint> find_set_aside(const std::string& checkpoints) {
+  std::optional<AsideCheckpoint> newest;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
     const auto turn = turn_set_aside(entry.path());
     if (turn && (!newest || *turn > newest->turn))
-      newest = SetAside{*turn, entry.path().string()};
+      newest = AsideCheckpoint{*turn, entry.path().string()};
   }
   return newest;
 }

@@ -27,11 +27,11 @@ bool is_set_aside(const std::string& folder);
 std::string set_aside(const std::string& checkpoint);
 
 /// A checkpoint that was set aside.
-struct SetAside {
+struct AsideCheckpoint {
   std::int64_t turn = 0;
   std::string folder = {};
 };
 /// The newest in a folder of checkpoints; nothing: none is there.
-std::optional<SetAside> find_set_aside(const std::string& checkpoints);
+std::optional<AsideCheckpoint> find_set_aside(const std::string& checkpoints);
 
 }  // namespace sluice

@@ -124,7 +124,7 @@ bool ChildProcesses::has_failed(const Child& child) {
   return !child.running && child.status != 0;
 }
 
-WorkerLost ChildProcesses::loss_of(const Child& child) const {
+WorkerLostError ChildProcesses::loss_of(const Child& child) const {
   if (child.unseen)
     return {child.block,
             fmt::format("the worker process {} of {} ended, nobody knows how: "
@@ -181,7 +181,7 @@ std::string ChildProcesses::name_of(int block) {
   return fmt::format("the worker of {}", names_.of(block));
 }
 
-WorkerLost ChildProcesses::missing(int block, const std::string& why) {
+WorkerLostError ChildProcesses::missing(int block, const std::string& why) {
   std::string text =
       fmt::format("{} has not joined the others", name_of(block));
   if (!why.empty()) text += fmt::format(" ({})", why);
@@ -239,7 +239,7 @@ bool ChildProcesses::some_run() {
   return running;
 }
 
-std::optional<WorkerLost> ChildProcesses::wait(
+std::optional<WorkerLostError> ChildProcesses::wait(
     std::chrono::milliseconds grace) {
   AwakeClock clock;
   const auto end = clock.now() + grace;

@@ -16,9 +16,9 @@ namespace sluice {
 
 /// A worker died, hangs or can't be reached: the run isn't to blame, and could
 /// go on with others in its place.
-class WorkerLost : public LinkError {
+class WorkerLostError : public LinkError {
  public:
-  WorkerLost(int block, const std::string& text)
+  WorkerLostError(int block, const std::string& text)
       : LinkError("{}", text), block_(block) {}
   /// The block that the lost worker ran; 0: unknown.
   int block() const { return block_; }
@@ -51,8 +51,8 @@ class ChildProcesses {
   /// At most 4096 bytes. Throws UserError when it can't start.
   void start(int block, const ChildCommand& command,
              const std::string& input = "");
-  /// Throws when one has failed: WorkerLost, or UserError when it said what the
-  /// user can mend.
+  /// Throws when one has failed: WorkerLostError, or UserError when it said
+  /// what the user can mend.
   void check();
   /// Throws as check() does, and also when one has ended without an error: no
   /// worker has done its work before it has joined the others.
@@ -62,7 +62,7 @@ class ChildProcesses {
   /// "the worker process 1234 of block 2"
   std::string name_of(int block);
   /// Error for a worker that did not join the others, with the reason if known.
-  WorkerLost missing(int block, const std::string& why = "");
+  WorkerLostError missing(int block, const std::string& why = "");
   /// Where a signal that was not ours has ended the block's: a text that says
   /// so. Empty: it runs, or ended otherwise.
   std::string how_ended(int block);
@@ -74,7 +74,7 @@ class ChildProcesses {
   void abandon(int block);
   /// Waits until all have ended; what hasn't after `grace` is killed. Says
   /// which one was ended by a signal that was not ours.
-  std::optional<WorkerLost> wait(std::chrono::milliseconds grace);
+  std::optional<WorkerLostError> wait(std::chrono::milliseconds grace);
 
  private:
   struct Child {
@@ -88,7 +88,7 @@ class ChildProcesses {
   static void reap(Child& child, int options);
   static void kill(Child& child);
   static bool has_failed(const Child& child);
-  WorkerLost loss_of(const Child& child) const;
+  WorkerLostError loss_of(const Child& child) const;
 
   bool some_run();
 

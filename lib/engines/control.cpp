@@ -15,7 +15,8 @@ std::string text_of(const std::string& who, const std::string& text) {
 }
 
 Cause cause_of(const std::exception& error) {
-  if (dynamic_cast<const PeerGone*>(&error) != nullptr) return Cause::peer_gone;
+  if (dynamic_cast<const PeerGoneError*>(&error) != nullptr)
+    return Cause::peer_gone;
   return dynamic_cast<const LinkError*>(&error) != nullptr ? Cause::link
                                                            : Cause::own;
 }

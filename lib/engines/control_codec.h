@@ -48,7 +48,7 @@ struct Progress {
 
 /// Header of a message of kind `observation`, whose tensors are weights before
 /// a turn or, when `batch` is set, the gradients that were applied.
-struct Observed {
+struct Observation {
   int block = 0;
   int replica = 1;
   std::int64_t phase = 0;
@@ -79,7 +79,7 @@ auto fields_of(Is<Failure> auto& said) {
 auto fields_of(Is<Progress> auto& said) {
   return std::tie(said.moves, said.waits_for, said.turn, said.action);
 }
-auto fields_of(Is<Observed> auto& said) {
+auto fields_of(Is<Observation> auto& said) {
   return std::tie(said.block, said.replica, said.phase, said.turn, said.batch,
                   said.source_batch, said.exchanged);
 }

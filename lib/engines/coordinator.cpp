@@ -149,7 +149,7 @@ bool Coordinator::must_wait() const {
   return (is_asked_for && is_evaluated) || barrier() != Barrier::none;
 }
 
-Coordinator::Asked Coordinator::ask(std::size_t n) {
+Coordinator::CoordinatorReply Coordinator::ask(std::size_t n) {
   const std::lock_guard lock(mutex_);
   SLUICE_CHECK(n <= decided_.size(), "grant {} asked for, {} were decided", n,
                decided_.size());

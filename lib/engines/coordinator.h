@@ -55,12 +55,12 @@ class Coordinator {
     later,  ///< it depends on an evaluation that isn't over yet
     over    ///< there is no grant n
   };
-  struct Asked {
+  struct CoordinatorReply {
     Answer answer = Answer::over;
     Grant grant = {};
   };
   /// Asks for grant n of the run.
-  Asked ask(std::size_t n);
+  CoordinatorReply ask(std::size_t n);
 
   /// A block has carried out its n-th grant.
   void reached(int block, std::size_t n);

@@ -35,7 +35,7 @@ CrewEvents events_for(Coordinator& coordinator) {
 
 void run_to_end(Crew& crew, Coordinator& coordinator) {
   using Answer = Coordinator::Answer;
-  Coordinator::Asked next = {Answer::granted, {}};
+  Coordinator::CoordinatorReply next = {Answer::granted, {}};
   while (true) {
     CrewProgress now = crew.progress();
     // Decided as late as is possible without a block waiting for it.

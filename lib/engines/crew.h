@@ -57,7 +57,7 @@ class Crew {
   virtual void give(const Grant& grant, const Batch* batch = nullptr) = 0;
   /// Waits until some block has carried out a grant; returns at once when all
   /// have carried out all. Throws UserError with the block that failed and why;
-  /// of worker processes that are lost, WorkerLost (child_processes.h).
+  /// of worker processes that are lost, WorkerLostError (child_processes.h).
   virtual void wait() = 0;
   virtual CrewProgress progress() const = 0;
   /// The seats' own tensors, as they are when all that was given is carried

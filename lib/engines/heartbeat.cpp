@@ -19,7 +19,7 @@ class WatchedSender final : public SenderAround {
   WatchedSender(std::unique_ptr<Sender> inner, Heartbeat& heartbeat, int there)
       : SenderAround(std::move(inner)), heartbeat_(heartbeat), there_(there) {}
   void send(Message message) override {
-    const Waiting waiting(heartbeat_, there_);
+    const WaitScope waiting(heartbeat_, there_);
     inner().send(std::move(message));
   }
 
@@ -36,11 +36,11 @@ class WatchedReceiver final : public ReceiverAround {
         heartbeat_(heartbeat),
         there_(there) {}
   std::optional<Message> receive() override {
-    const Waiting waiting(heartbeat_, there_);
+    const WaitScope waiting(heartbeat_, there_);
     return inner().receive();
   }
   bool discard() override {
-    const Waiting waiting(heartbeat_, there_);
+    const WaitScope waiting(heartbeat_, there_);
     return inner().discard();
   }
 
@@ -133,12 +133,12 @@ std::chrono::nanoseconds Heartbeat::waited() const {
   return std::chrono::nanoseconds(waited_.load());
 }
 
-Waiting::Waiting(Heartbeat& heartbeat, int there)
+WaitScope::WaitScope(Heartbeat& heartbeat, int there)
     : heartbeat_(heartbeat), started_(std::chrono::steady_clock::now()) {
   heartbeat.waits_for(there);
 }
 
-Waiting::~Waiting() {
+WaitScope::~WaitScope() {
   heartbeat_.waited(std::chrono::steady_clock::now() - started_);
   heartbeat_.moves();
 }

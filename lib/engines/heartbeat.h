@@ -54,12 +54,12 @@ class Heartbeat {
 };
 
 /// Shows in the heartbeat, for its lifetime, that the worker waits.
-class Waiting {
+class WaitScope {
  public:
-  Waiting(Heartbeat& heartbeat, int there);
-  ~Waiting();
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  WaitScope(Heartbeat& heartbeat, int there);
+  ~WaitScope();
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
 
  private:
   Heartbeat& heartbeat_;

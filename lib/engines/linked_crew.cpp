@@ -35,7 +35,7 @@ LinkedCrew::LinkedCrew(std::vector<Link> links, CrewEvents events,
                       .link = std::move(link)});
   }
   if (supervision_.board == nullptr) return;
-  for (Talk& talk : talks_) {
+  for (WorkerLink& talk : talks_) {
     talk.clock.emplace();
     ask_time(talk);
   }
@@ -43,20 +43,20 @@ LinkedCrew::LinkedCrew(std::vector<Link> links, CrewEvents events,
 
 /// Without a word when the worker is gone: what it said before is there to be
 /// taken.
-void LinkedCrew::send(Talk& talk, Message message) {
+void LinkedCrew::send(WorkerLink& talk, Message message) {
   try {
     talk.link.sender->send(std::move(message));
   } catch (const LinkError&) {
   }
 }
 
-void LinkedCrew::ask_time(Talk& talk) {
+void LinkedCrew::ask_time(WorkerLink& talk) {
   if (is_failing()) return;  // no more messages to workers
   talk.clock->asks(steady_seconds());
   send(talk, {.kind = MessageKind::clock});
 }
 
-void LinkedCrew::send_ahead(Talk& talk) {
+void LinkedCrew::send_ahead(WorkerLink& talk) {
   if (!talk.link.sender || talk.clock || is_failing()) return;
   const std::size_t end =
       book_.reached(talk.block) + book_.progress().ahead + 1;
@@ -70,13 +70,14 @@ void LinkedCrew::send_ahead(Talk& talk) {
 
 void LinkedCrew::give(const Grant& grant, const Batch* batch) {
   book_.give(grant, batch);
-  for (Talk& talk : talks_) send_ahead(talk);
+  for (WorkerLink& talk : talks_) send_ahead(talk);
   pass_over_lost();
 }
 
 bool LinkedCrew::has_ended() const {
-  return std::all_of(talks_.begin(), talks_.end(),
-                     [](const Talk& talk) { return !talk.link.receiver; });
+  return std::all_of(talks_.begin(), talks_.end(), [](const WorkerLink& talk) {
+    return !talk.link.receiver;
+  });
 }
 
 void LinkedCrew::wait() {
@@ -94,31 +95,31 @@ void LinkedCrew::wait() {
 /// A message of each worker that has sent one.
 bool LinkedCrew::take_some() {
   bool any = false;
-  for (Talk& talk : talks_) {
+  for (WorkerLink& talk : talks_) {
     if (!talk.link.receiver || !talk.link.receiver->ready()) continue;
     any = true;
     try {
       take(talk);
     } catch (const std::exception& error) {
       fail(talk, {{talk.block, cause_of(error), text_of(error)},
-                  Noticed::at_its_link});
+                  FailureOrigin::at_its_link});
     }
   }
   return any;
 }
 
-void LinkedCrew::take(Talk& talk) {
+void LinkedCrew::take(WorkerLink& talk) {
   const std::optional<Message> message = talk.link.receiver->receive();
   if (!message)
-    throw PeerGone("the worker of {} ended before its work",
-                   names_.of(talk.block));
+    throw PeerGoneError("the worker of {} ended before its work",
+                        names_.of(talk.block));
   if (supervision_.board)
     supervision_.board->heard(talk.block,
                               message->kind != MessageKind::progress);
   heard(talk, *message);
 }
 
-void LinkedCrew::heard(Talk& talk, const Message& message) {
+void LinkedCrew::heard(WorkerLink& talk, const Message& message) {
   if (message.kind == MessageKind::record) {
     if (events_.record) events_.record(record_of(message));
   } else if (message.kind == MessageKind::observation && events_.observer) {
@@ -144,7 +145,7 @@ void LinkedCrew::heard(Talk& talk, const Message& message) {
   }
 }
 
-void LinkedCrew::reached(Talk& talk) {
+void LinkedCrew::reached(WorkerLink& talk) {
   const std::size_t n = book_.reach(talk.block);
   if (events_.reached) events_.reached(talk.block, n);
   if (book_.is_over(talk.block))
@@ -153,7 +154,7 @@ void LinkedCrew::reached(Talk& talk) {
     send_ahead(talk);
 }
 
-void LinkedCrew::end(Talk& talk) {
+void LinkedCrew::end(WorkerLink& talk) {
   if (supervision_.board) supervision_.board->ended(talk.block);
   if (talk.link.sender) talk.link.sender->close();
   talk.link = {};
@@ -168,7 +169,7 @@ bool LinkedCrew::can_lose(int block) const {
 /// A worker of it that is still there ends; what others heard of it is theirs.
 void LinkedCrew::lose(int replica, const Failure& failure) {
   std::size_t grants = book_.given();
-  for (Talk& talk : talks_) {
+  for (WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica) continue;
     grants = std::min(grants, book_.reached(talk.block));
     end(talk);
@@ -199,7 +200,7 @@ bool LinkedCrew::waited_for_first(const Failure& failure) const {
          names_.replica_of(stalled->block) == 1;
 }
 
-void LinkedCrew::fail(Talk& talk, Noted noted) {
+void LinkedCrew::fail(WorkerLink& talk, NotedFailure noted) {
   if (noted.failure.cause != Cause::own && can_lose(talk.block) &&
       !waited_for_first(noted.failure)) {
     const int replica = names_.replica_of(talk.block);
@@ -211,21 +212,21 @@ void LinkedCrew::fail(Talk& talk, Noted noted) {
   if (!is_first) return;
   if (supervision_.on_failure) supervision_.on_failure();
   // What the others have been given they may finish.
-  for (Talk& other : talks_)
+  for (WorkerLink& other : talks_)
     if (other.link.sender) other.link.sender->close();
 }
 
 void LinkedCrew::give_up(int block, Failure failure) {
-  Talk& talk = by_block(talks_, block);
+  WorkerLink& talk = by_block(talks_, block);
   if (talk.link.receiver) fail(talk, {std::move(failure)});
 }
 
 void LinkedCrew::give_up_all(const Failure& failure) {
-  for (const Talk& talk : talks_) give_up(talk.block, failure);
+  for (const WorkerLink& talk : talks_) give_up(talk.block, failure);
 }
 
 std::optional<std::string> LinkedCrew::signal_of(int replica) const {
-  for (const Talk& talk : talks_) {
+  for (const WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica) continue;
     if (std::string how = supervision_.how_ended(talk.block); !how.empty())
       return how;
@@ -235,13 +236,13 @@ std::optional<std::string> LinkedCrew::signal_of(int replica) const {
 
 /// What it still says is dropped, as it is when the replica is lost.
 std::optional<std::string> LinkedCrew::broken_link_of(int replica) {
-  for (const Talk& talk : talks_) {
+  for (const WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica || !talk.link.receiver)
       continue;
     try {
       while (talk.link.receiver->ready() && talk.link.receiver->receive()) {
       }
-    } catch (const PeerGone& error) {
+    } catch (const PeerGoneError& error) {
       return text_of(error);
     } catch (const LinkError&) {
     }
@@ -252,11 +253,11 @@ std::optional<std::string> LinkedCrew::broken_link_of(int replica) {
 /// One text for one loss, whichever sign of it came first: how the process
 /// ended; else that its link did; else what another worker of the replica,
 /// which has found it gone, reports.
-Failure LinkedCrew::cause_of_loss(int replica, Noted noted) {
+Failure LinkedCrew::cause_of_loss(int replica, NotedFailure noted) {
   Failure& found = noted.failure;
   if (found.cause != Cause::peer_gone) return found;
   const auto end = std::chrono::steady_clock::now() + kSignsCome;
-  bool is_its_link = noted.noticed == Noticed::at_its_link;
+  bool is_its_link = noted.noticed == FailureOrigin::at_its_link;
   while (std::chrono::steady_clock::now() < end) {
     if (supervision_.how_ended) {
       if (auto how = signal_of(replica)) {
@@ -280,15 +281,15 @@ Failure LinkedCrew::cause_of_loss(int replica, Noted noted) {
 /// Where several went for the same kind of cause, a worker whose link ended
 /// without a report is the cause: those that report have only found it gone.
 void LinkedCrew::throw_cause() {
-  const auto rank = [](const Noted& noted) {
+  const auto rank = [](const NotedFailure& noted) {
     return std::pair(noted.failure.cause, noted.noticed);
   };
-  const Failure& first =
-      std::min_element(failures_.begin(), failures_.end(),
-                       [&](const Noted& left, const Noted& right) {
-                         return rank(left) < rank(right);
-                       })
-          ->failure;
+  const Failure& first = std::min_element(failures_.begin(), failures_.end(),
+                                          [&](const NotedFailure& left,
+                                              const NotedFailure& right) {
+                                            return rank(left) < rank(right);
+                                          })
+                             ->failure;
   failed_block_ = first.block;
   throw_failure(first, names_);
 }

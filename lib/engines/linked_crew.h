@@ -75,7 +75,7 @@ class LinkedCrew final : public Crew {
   bool has_ended() const;
 
  private:
-  struct Talk {
+  struct WorkerLink {
     int block = 1;
     Link link;  ///< empty when it has ended
     std::size_t sent = 0;
@@ -83,25 +83,25 @@ class LinkedCrew final : public Crew {
   };
 
   bool take_some();
-  void take(Talk& talk);
-  void heard(Talk& talk, const Message& message);
-  void ask_time(Talk& talk);
-  void send_ahead(Talk& talk);
-  static void send(Talk& talk, Message message);
-  void reached(Talk& talk);
-  void end(Talk& talk);
+  void take(WorkerLink& talk);
+  void heard(WorkerLink& talk, const Message& message);
+  void ask_time(WorkerLink& talk);
+  void send_ahead(WorkerLink& talk);
+  static void send(WorkerLink& talk, Message message);
+  void reached(WorkerLink& talk);
+  void end(WorkerLink& talk);
   /// How the crew noticed a failure.
-  enum class Noticed : std::uint8_t {
+  enum class FailureOrigin : std::uint8_t {
     at_its_link,  ///< which ended, or said what can't be
     otherwise     ///< a worker reported it, or the supervision gave it up
   };
-  struct Noted {
+  struct NotedFailure {
     Failure failure = {};
-    Noticed noticed = Noticed::otherwise;
+    FailureOrigin noticed = FailureOrigin::otherwise;
   };
 
-  void fail(Talk& talk, Noted noted);
-  Failure cause_of_loss(int replica, Noted noted);
+  void fail(WorkerLink& talk, NotedFailure noted);
+  Failure cause_of_loss(int replica, NotedFailure noted);
   std::optional<std::string> signal_of(int replica) const;
   std::optional<std::string> broken_link_of(int replica);
   void lose(int replica, const Failure& failure);
@@ -110,12 +110,12 @@ class LinkedCrew final : public Crew {
   [[noreturn]] void throw_cause();
 
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
-  std::vector<Talk> talks_;
+  std::vector<WorkerLink> talks_;
   const CrewEvents events_;
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
-  std::vector<Noted> failures_;
+  std::vector<NotedFailure> failures_;
   int failed_block_ = 0;
 };
 

@@ -26,9 +26,9 @@ constexpr std::chrono::seconds kGrace(5);
 constexpr std::chrono::milliseconds kOften(20);
 
 /// Looks at the workers until all have joined.
-class Joining {
+class JoinWatch {
  public:
-  Joining(ChildProcesses& children, Deadline deadline)
+  JoinWatch(ChildProcesses& children, Deadline deadline)
       : children_(children), deadline_(deadline) {}
 
   void check() {
@@ -49,17 +49,17 @@ class Joining {
 };
 
 std::vector<Link> meet(const ProcessHooks& hooks, ChildProcesses& children) {
-  Joining joining(children, hooks.deadline);
+  JoinWatch joining(children, hooks.deadline);
   try {
     return hooks.meet([&] { joining.check(); });
-  } catch (const WorkerLost&) {
+  } catch (const WorkerLostError&) {
     throw;
-  } catch (const PeerMissing& missing) {
+  } catch (const PeerMissingError& missing) {
     const int block = static_cast<int>(missing.block());
     throw children.missing(hooks.process_of ? hooks.process_of(block) : block,
                            missing.what());
   } catch (const LinkError& error) {
-    throw WorkerLost(0, error.what());
+    throw WorkerLostError(0, error.what());
   }
 }
 
@@ -109,7 +109,7 @@ class ProcessCrew final : public Crew {
     } catch (const LinkError& error) {
       if (const auto killed = children_.wait(kGrace)) throw *killed;
       if (lost_) throw *lost_;
-      throw WorkerLost(linked_->failed_block(), error.what());
+      throw WorkerLostError(linked_->failed_block(), error.what());
     }
     if (linked_->has_ended()) leave();
   }
@@ -140,7 +140,7 @@ class ProcessCrew final : public Crew {
   /// it gone.
   void kill_stalled(Deadline deadline) {
     if (lost_) return;
-    std::optional<Stalled> stalled = board_.stalled(deadline);
+    std::optional<Stall> stalled = board_.stalled(deadline);
     if (!stalled) return;
     // Before they have their links, others are silent because it is.
     if (stalled->is_silent && !board_.all_heard())
@@ -163,7 +163,7 @@ class ProcessCrew final : public Crew {
     return hooks_.process_of ? hooks_.process_of(block) : block;
   }
 
-  std::string reason(const Stalled& stalled) {
+  std::string reason(const Stall& stalled) {
     if (stalled.block == 0) return stalled.why;
     std::string what = fmt::format(
         "{} {}", children_.name_of(process_of(stalled.block)), stalled.why);
@@ -185,7 +185,7 @@ class ProcessCrew final : public Crew {
   AwakeClock clock_;
   AwakeClock::Clock::time_point grace_ends_ = {};
   bool joined_ = false;
-  std::optional<WorkerLost> lost_;
+  std::optional<WorkerLostError> lost_;
   std::optional<LinkedCrew> linked_;
 };
 

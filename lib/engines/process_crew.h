@@ -39,8 +39,8 @@ struct ProcessHooks {
 /// Runs the blocks of each executor, usually one, in a process of their own on
 /// this host; no process is left when the crew is destroyed. While the caller
 /// isn't in wait(), no worker is judged to hang. This and wait() throw
-/// WorkerLost, naming the worker that died, hung or couldn't be reached, not
-/// one that waited for it; what a worker reported that failed for another
+/// WorkerLostError, naming the worker that died, hung or couldn't be reached,
+/// not one that waited for it; what a worker reported that failed for another
 /// reason is thrown as UserError. The hooks live as long as the crew.
 std::unique_ptr<Crew> make_process_crew(int blocks, ProcessHooks hooks,
                                         CrewEvents events,

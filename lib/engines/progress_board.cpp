@@ -77,9 +77,9 @@ std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
                      seconds(now - worker.moved), where);
 }
 
-std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
+std::optional<Stall> ProgressBoard::stalled(Deadline deadline) const {
   const Clock::time_point now = clock_.now();
-  std::optional<Stalled> longest;
+  std::optional<Stall> longest;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
     if (worker.has_ended) continue;
@@ -99,8 +99,8 @@ std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
 
 /// A message was lost between them, or the schedule is a circle. One that has
 /// ended may have sent what another still waits for.
-std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
-                                               Clock::time_point now) const {
+std::optional<Stall> ProgressBoard::all_wait(Deadline deadline,
+                                             Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();
   std::string who;
   int seat = 0;
@@ -115,9 +115,9 @@ std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
   }
   const auto since = std::chrono::duration_cast<Deadline>(now - moved);
   if (who.empty() || since < deadline) return std::nullopt;
-  return Stalled{.since = since,
-                 .why = fmt::format("no block moved for {:.1f} s, all wait: {}",
-                                    seconds(now - moved), who)};
+  return Stall{.since = since,
+               .why = fmt::format("no block moved for {:.1f} s, all wait: {}",
+                                  seconds(now - moved), who)};
 }
 
 }  // namespace sluice

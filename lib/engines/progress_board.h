@@ -16,7 +16,7 @@ namespace sluice {
 
 /// A worker without progress that waits for no other; or all of them, that wait
 /// for each other.
-struct Stalled {
+struct Stall {
   int block = 0;  ///< 0: all
   Deadline since = {};
   bool is_silent = false;  ///< its process said nothing at all
@@ -54,7 +54,7 @@ class ProgressBoard {
   /// The worker that has stalled for longest, if for at least `deadline`: its
   /// process says nothing at all, or works without progress. An action moves a
   /// worker when it is done: the deadline must be longer than any.
-  std::optional<Stalled> stalled(Deadline deadline) const;
+  std::optional<Stall> stalled(Deadline deadline) const;
 
  private:
   struct Worker {
@@ -68,8 +68,7 @@ class ProgressBoard {
   std::string why(const Worker& worker, Clock::time_point now,
                   bool is_silent) const;
   std::string waited_for(int there) const;
-  std::optional<Stalled> all_wait(Deadline deadline,
-                                  Clock::time_point now) const;
+  std::optional<Stall> all_wait(Deadline deadline, Clock::time_point now) const;
 
   mutable AwakeClock clock_;
   SeatNames names_;

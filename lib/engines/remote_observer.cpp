@@ -40,7 +40,7 @@ class RemoteObserver final : public Observer {
   }
 
  private:
-  void send(const Observed& seen, const NamedTensors& tensors) {
+  void send(const Observation& seen, const NamedTensors& tensors) {
     Message message = control_message(MessageKind::observation, seen);
     add(tensors, message);
     control_.send(std::move(message));
@@ -57,7 +57,7 @@ std::shared_ptr<Observer> remote_observer(Sender& control, std::int64_t every) {
 }
 
 void tell(const Message& message, Observer& observer) {
-  const auto seen = said_in<Observed>(message);
+  const auto seen = said_in<Observation>(message);
   NamedTensors tensors;
   for (std::size_t i = 1; i < message.tensors.size(); ++i)
     tensors.emplace_back(message.tensors[i].name,

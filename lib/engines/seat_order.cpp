@@ -30,8 +30,8 @@ void SeatOrder::execute(int number, const std::function<void()>& action) {
   Place& seat = seats_.at(number);
   changed_.wait(lock, [&] { return has_failed_ || is_turn_of(seat); });
   if (has_failed_)
-    throw PeerGone("a block that shares its executor with {} has failed",
-                   name_of_seat(plans_.front(), number));
+    throw PeerGoneError("a block that shares its executor with {} has failed",
+                        name_of_seat(plans_.front(), number));
   lock.unlock();
   action();
   lock.lock();

@@ -23,7 +23,8 @@ class SeatOrder {
   /// executor are given the same grants.
   void begin(int seat, const Grant& grant);
   /// Waits until all that comes before the block's next action is done, then
-  /// does it. Throws PeerGone when another block of the executor has failed.
+  /// does it. Throws PeerGoneError when another block of the executor has
+  /// failed.
   void execute(int seat, const std::function<void()>& action);
   /// A block has failed: the others don't wait for it.
   void fail();

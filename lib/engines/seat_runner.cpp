@@ -20,9 +20,9 @@ void SeatRunner::execute(const Action& action, Seat& seat) const {
   if (!order_) return perform(action, seat);
   // The seat waits for another one of the same executor; which one, that seat's
   // own heartbeat shows.
-  std::optional<Waiting> shown;
+  std::optional<WaitScope> shown;
   if (heartbeat_ != nullptr) shown.emplace(*heartbeat_, kAnyNeighbour);
-  std::optional<SeatClock::Waiting> counted;
+  std::optional<SeatClock::WaitScope> counted;
   counted.emplace(seat.clock());
   order_->execute(seat.number(), [&] {
     counted.reset();
@@ -41,7 +41,7 @@ void SeatRunner::perform(const Action& action, Seat& seat) const {
 }
 
 bool SeatRunner::wait(Seat& seat, const Bell& bell, std::uint64_t heard) const {
-  std::optional<Waiting> waiting;
+  std::optional<WaitScope> waiting;
   if (heartbeat_ != nullptr) waiting.emplace(*heartbeat_, kAnyNeighbour);
   return seat.ports().wait(bell, heard);
 }

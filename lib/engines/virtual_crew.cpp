@@ -15,14 +15,15 @@ namespace sluice {
 namespace {
 
 /// The caller's intra-op threads are the crew's while it works.
-class ThreadsKept {
+class ThreadCountGuard {
  public:
-  explicit ThreadsKept(std::int64_t threads) : before_(at::get_num_threads()) {
+  explicit ThreadCountGuard(std::int64_t threads)
+      : before_(at::get_num_threads()) {
     at::set_num_threads(static_cast<int>(threads));
   }
-  ~ThreadsKept() { at::set_num_threads(before_); }
-  ThreadsKept(const ThreadsKept&) = delete;
-  ThreadsKept& operator=(const ThreadsKept&) = delete;
+  ~ThreadCountGuard() { at::set_num_threads(before_); }
+  ThreadCountGuard(const ThreadCountGuard&) = delete;
+  ThreadCountGuard& operator=(const ThreadCountGuard&) = delete;
 
  private:
   int before_;
@@ -109,7 +110,7 @@ bool VirtualCrew::refill() {
 
 void VirtualCrew::wait() {
   const c10::AutoGradMode gradients(true);
-  const ThreadsKept threads(parts_.threads);
+  const ThreadCountGuard threads(parts_.threads);
   const std::size_t before = book_.all_reached();
   refill();
   // Without progress every block that isn't at its grant has waited.

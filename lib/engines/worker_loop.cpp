@@ -40,7 +40,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
-    if (!message) throw PeerGone("the coordinator is gone");
+    if (!message) throw PeerGoneError("the coordinator is gone");
     if (message->kind == MessageKind::clock) {
       control.sender->send(
           control_message(MessageKind::clock, ClockAnswer{steady_seconds()}));

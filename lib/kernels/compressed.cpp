@@ -13,9 +13,9 @@ namespace sluice {
 namespace {
 
 /// The place that an index or code names.
-class Ascending {
+class IndexOrder {
  public:
-  explicit Ascending(std::size_t size) : size_(size) {}
+  explicit IndexOrder(std::size_t size) : size_(size) {}
   std::size_t next(std::uint32_t index) {
     if (index < least_ || index >= size_)
       throw LinkError(
@@ -113,7 +113,7 @@ void decode_sparse(EncodedReader& in, std::span<float> values) {
   const auto indices = in.take(std::uint64_t{kWordBytes} * count);
   const auto numbers = in.take(std::uint64_t{kWordBytes} * count);
   std::fill(values.begin(), values.end(), 0.0F);
-  Ascending places(values.size());
+  IndexOrder places(values.size());
   for (std::size_t i = 0; i < count; ++i)
     values[places.next(value_at<std::uint32_t>(indices, i))] =
         value_at<float>(numbers, i);
@@ -140,7 +140,7 @@ void decode_steps(EncodedReader& in, float threshold, std::span<float> values) {
   const std::uint32_t count = count_of(in, values);
   const auto words = in.take(std::uint64_t{kWordBytes} * count);
   std::fill(values.begin(), values.end(), 0.0F);
-  Ascending places(values.size());
+  IndexOrder places(values.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto word = value_at<std::uint32_t>(words, i);
     values[places.next(word >> 1U)] = (word & 1U) != 0 ? -threshold : threshold;

@@ -15,18 +15,18 @@ inline const char* reason(cudaError_t error) {
 
 /// The device is the current one for the life of this. A call without it would
 /// start CUDA on device 0 too, which takes hundreds of MiB there.
-class OnDevice {
+class DeviceScope {
  public:
-  explicit OnDevice(int device) {
+  explicit DeviceScope(int device) {
     cudaGetDevice(&before_);
     if (before_ != device) cudaSetDevice(device);
     device_ = device;
   }
-  ~OnDevice() {
+  ~DeviceScope() {
     if (before_ != device_) cudaSetDevice(before_);
   }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
   int before_ = 0;

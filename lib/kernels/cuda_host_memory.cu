@@ -7,12 +7,12 @@ namespace sluice {
 namespace {
 
 const char* pin(int device, std::byte* memory, std::size_t bytes) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   return reason(cudaHostRegister(memory, bytes, cudaHostRegisterPortable));
 }
 
 void unpin(int device, std::byte* memory) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   reason(cudaHostUnregister(memory));
 }
 

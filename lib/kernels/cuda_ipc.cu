@@ -58,7 +58,7 @@ bool may_reach(int device, const DeviceId& peer) {
 }
 
 std::byte* allocate(int device, std::size_t bytes) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   void* memory = nullptr;
   const std::size_t whole = (bytes + kBlock - 1) / kBlock * kBlock;
   const cudaError_t error = cudaMalloc(&memory, whole);
@@ -71,7 +71,7 @@ std::byte* allocate(int device, std::size_t bytes) {
 }
 
 IpcHandle handle_of_memory(int device, std::byte* memory) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   cudaIpcMemHandle_t handle;
   check(cudaIpcGetMemHandle(&handle, memory),
         "CUDA gives no handle of memory (cuda_ipc = false goes without)");
@@ -82,7 +82,7 @@ IpcHandle handle_of_memory(int device, std::byte* memory) {
 }
 
 Event make_event(int device) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(
             &event, cudaEventInterprocess | cudaEventDisableTiming),
@@ -91,7 +91,7 @@ Event make_event(int device) {
 }
 
 IpcHandle handle_of_event(int device, Event event) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   cudaIpcEventHandle_t handle;
   check(cudaIpcGetEventHandle(&handle, static_cast<cudaEvent_t>(event)),
         "CUDA gives no handle of an event (cuda_ipc = false goes without)");
@@ -103,7 +103,7 @@ IpcHandle handle_of_event(int device, Event event) {
 
 const char* open_memory(int device, const IpcHandle& handle,
                         std::byte** memory) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   cudaIpcMemHandle_t native;
   std::memcpy(&native, handle.bytes.data(), sizeof native);
   void* opened = nullptr;
@@ -114,7 +114,7 @@ const char* open_memory(int device, const IpcHandle& handle,
 }
 
 const char* open_event(int device, const IpcHandle& handle, Event* event) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   cudaIpcEventHandle_t native;
   std::memcpy(&native, handle.bytes.data(), sizeof native);
   cudaEvent_t opened = nullptr;
@@ -124,24 +124,24 @@ const char* open_event(int device, const IpcHandle& handle, Event* event) {
 }
 
 void close_memory(int device, std::byte* memory) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   reason(cudaIpcCloseMemHandle(memory));
 }
 
 void close_event(int device, Event event) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   reason(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
 }
 
 void wait(int device, Stream stream, Event event) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
                             static_cast<cudaEvent_t>(event), 0),
         "a stream can't wait for an event of CUDA IPC");
 }
 
 void record(int device, Stream stream, Event event) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   check(cudaEventRecord(static_cast<cudaEvent_t>(event),
                         static_cast<cudaStream_t>(stream)),
         "an event of CUDA IPC can't be recorded");
@@ -149,14 +149,14 @@ void record(int device, Stream stream, Event event) {
 
 void copy(int device, Stream stream, std::byte* to, const std::byte* from,
           std::size_t bytes) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
                         static_cast<cudaStream_t>(stream)),
         "a copy for CUDA IPC can't be started");
 }
 
 void finish(int device, Stream stream) {
-  const OnDevice on(device);
+  const DeviceScope on(device);
   reason(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
 }
 

@@ -44,9 +44,9 @@ class GpuClock {
 
   c10::Device device_;
   Op op_ = Op::forward;
-  ByOp<std::int64_t> actions_ = {};  // that have begun
-  std::int64_t weight_ = 0;          // of the action; 0: it is not timed
-  std::deque<Interval> intervals_;   // the last one is open while it is timed
+  OpValues<std::int64_t> actions_ = {};  // that have begun
+  std::int64_t weight_ = 0;              // of the action; 0: it is not timed
+  std::deque<Interval> intervals_;  // the last one is open while it is timed
   bool running_ = false;
   std::vector<c10::Event> free_;  // to be recorded again
 };

@@ -28,7 +28,7 @@ auto* find_value(Pairs& values, std::string_view name) {
   return found;
 }
 
-struct ToJson {
+struct JsonVisitor {
   Json operator()(double value) const {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -168,7 +168,7 @@ bool read(const Record::Value& value, std::string& to) {
 std::string to_json(const Record& record) {
   Json json = Json::object();
   for (const auto& [name, value] : record.values) {
-    json[name] = std::visit(ToJson{}, value);
+    json[name] = std::visit(JsonVisitor{}, value);
   }
   // A name or text that is no UTF-8 must not stop a run.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -15,8 +15,7 @@ namespace sluice {
 
 /// Within a struct: its fields, which are written in this order and read by
 /// these names. An optional one that is empty is left out; a struct among them
-/// stands for its own fields; a Named holds what has no other name, and is the
-/// last.
+/// stands for its own fields; NamedValues come last: their names are data.
 #define SLUICE_FIELDS(...)                                  \
   static constexpr std::string_view kFields = #__VA_ARGS__; \
   auto fields() {                                           \

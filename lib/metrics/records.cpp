@@ -22,7 +22,7 @@ bool is_place(std::string_view name) {
 
 Record to_record(const SavedClock& clock) {
   Record record;
-  for (const SavedClock::OfBlock& block : clock.blocks) {
+  for (const SavedClock::BlockClock& block : clock.blocks) {
     if (block.block == 1) record.set("turns", clock.turns);
     record.set(fmt::format("at_{}", block.block), block.at);
     record.set(fmt::format("busy_{}", block.block), block.busy);

@@ -39,7 +39,7 @@ void stamp(Record& record, double time);
 bool is_place(std::string_view name);
 
 /// Fields common to all kinds about a block and a batch.
-struct OfBatch {
+struct BatchFields {
   std::int64_t turn = 0;
   int block = 0;
   std::optional<int> replica = {};
@@ -50,7 +50,7 @@ struct OfBatch {
 };
 
 /// An update of a block, which applied the batch.
-struct Train : OfBatch {
+struct Train : BatchFields {
   Figure loss = {};
   Figure accuracy = {};
   double lr = 0;
@@ -63,7 +63,7 @@ struct Train : OfBatch {
 };
 
 /// Losses of a predictor (synthesizer or input model) on a batch.
-struct Lesson : OfBatch {
+struct Lesson : BatchFields {
   NamedValues<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
 
   SLUICE_RECORD("lesson", turn, block, replica, batch, time, losses)
@@ -98,7 +98,7 @@ struct Evaluation {
 };
 
 /// Progress of a block, for `sluice watch`; not written to metrics.jsonl.
-struct Status : OfBatch {
+struct Status : BatchFields {
   double clock = 0;  ///< seconds, of the worker's machine
   double waiting_s = 0;
   std::int64_t queue_below_bytes = 0;
@@ -109,7 +109,7 @@ struct Status : OfBatch {
 };
 
 /// Activations that a boundary has dropped, at the run's end.
-struct Dropped {
+struct DropCount {
   int boundary = 0;
   std::int64_t messages = 0;
 
@@ -117,7 +117,7 @@ struct Dropped {
 };
 
 /// Hashes after an update.
-struct Hash : OfBatch {
+struct Hash : BatchFields {
   NamedValues<std::string> tensors =
       {};  ///< "gradient of NAME", or a tensor's name
 
@@ -136,7 +136,7 @@ struct Staleness {
 };
 
 /// What a block applied, against back-propagation.
-struct Probe : OfBatch {
+struct Probe : BatchFields {
   double cosine = 0;
   double norm_ratio = 0;
   double sign_agreement = 0;
@@ -147,7 +147,7 @@ struct Probe : OfBatch {
 
 /// What the replicas of a block have made of their gradients of a turn, against
 /// the mean of those of back-propagation. The batch is that of replica 1.
-struct ExchangeProbe : OfBatch {
+struct ExchangeProbe : BatchFields {
   double cosine = 0;
   double norm_ratio = 0;
   double sign_agreement = 0;
@@ -157,7 +157,7 @@ struct ExchangeProbe : OfBatch {
 };
 
 /// As Probe, of one of the block's layers.
-struct LayerProbe : OfBatch {
+struct LayerProbe : BatchFields {
   int layer = 0;  ///< its place in the uncut model, from 0
   double cosine = 0;
   double norm_ratio = 0;
@@ -267,7 +267,7 @@ struct Action {
 
 /// A message on that timeline: sent at the start, and there was room for it at
 /// the end; or waited for from start to end.
-struct Moved {
+struct MessageSpan {
   int seat = 0;
   std::int64_t turn = 0;
   int peer = 0;
@@ -279,10 +279,10 @@ struct Moved {
 
   SLUICE_FIELDS(seat, turn, peer, message, batch, round, start, end)
 };
-struct Sent : Moved {
+struct SentMessage : MessageSpan {
   static constexpr std::string_view kKind = "sent";
 };
-struct Taken : Moved {
+struct TakenMessage : MessageSpan {
   static constexpr std::string_view kKind = "taken";
 };
 
@@ -371,7 +371,7 @@ struct Injection {
 };
 
 /// A loss of the run is NaN or infinite.
-struct Diverged {
+struct Divergence {
   std::int64_t turn = 0;
   int block = 0;  ///< 0: an evaluation of all
   std::optional<int> replica = {};
@@ -402,7 +402,7 @@ struct Clock {
 /// and "gradient_BLOCK_BATCH", in the order in which blocks have saved.
 struct SavedClock {
   static constexpr std::string_view kKind = "saved_clock";
-  struct OfBlock {
+  struct BlockClock {
     int block = 0;
     double at = 0;
     double busy = 0;
@@ -410,7 +410,7 @@ struct SavedClock {
   std::int64_t turn = 0;
   std::int64_t phase = 0;
   std::int64_t turns = 0;  ///< done, when block 1 saved
-  std::vector<OfBlock> blocks = {};
+  std::vector<BlockClock> blocks = {};
   /// When gradients came to a block: (block, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients = {};
 };

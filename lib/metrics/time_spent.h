@@ -35,7 +35,7 @@ class Stopwatch {
 
 /// The seconds that a seat works and waits.
 struct TimeSpent {
-  ByOp<double> working = {};
+  OpValues<double> working = {};
   /// For messages, and for room for them; not part of `working`.
   double waiting = 0;
 

@@ -10,7 +10,7 @@ namespace sluice {
 ReplicaKind all_reduce(Fields& /*fields*/);
 
 ReplicaKind all_reduce(Fields& fields) {
-  ReplicaKind kind{.exchange = {.what = Exchanged::gradients}};
+  ReplicaKind kind{.exchange = {.what = ExchangedTensors::gradients}};
   fields.key("shard", kind.exchange.shards,
              {.text = "each replica keeps the optimizer's state of its part of "
                       "the weights, updates that part, and is given the rest "

@@ -22,7 +22,7 @@ ReplicaKind average(Fields& fields);
 
 namespace {
 
-struct Outer {
+struct OuterStep {
   double learning_rate = 1;
   double momentum = 0;
   bool nesterov = false;
@@ -33,7 +33,7 @@ struct Outer {
 
 class Average final : public ReplicaPolicy {
  public:
-  Average(Outer outer, const NamedTensors& parameters) : outer_(outer) {
+  Average(OuterStep outer, const NamedTensors& parameters) : outer_(outer) {
     if (outer_.is_plain()) return;
     for (const auto& [name, tensor] : parameters) {
       start_.emplace_back("outer.start." + name, tensor.detach().clone());
@@ -78,7 +78,7 @@ class Average final : public ReplicaPolicy {
     start.sub_(along * (outer_.learning_rate * unit));
   }
 
-  const Outer outer_;
+  const OuterStep outer_;
   NamedTensors start_;     // where all replicas began, or met last
   NamedTensors momentum_;  // of the outer optimizer
 };
@@ -86,8 +86,9 @@ class Average final : public ReplicaPolicy {
 }  // namespace
 
 ReplicaKind average(Fields& fields) {
-  ReplicaKind kind{.exchange = {.what = Exchanged::weights, .agrees = true}};
-  Outer outer;
+  ReplicaKind kind{
+      .exchange = {.what = ExchangedTensors::weights, .agrees = true}};
+  OuterStep outer;
   fields.key("every", kind.exchange.every,
              {.text = "updates between two averages; one more than the run "
                       "has: only its end is averaged",

@@ -22,7 +22,7 @@ NamedTensors copies_of_state(const NamedTensors& tensors) {
 
 }  // namespace
 
-Served CentreRule::serve(Push /*push*/) {
+ServerAnswer CentreRule::serve(Push /*push*/) {
   throw InternalError("a centre that serves nobody by himself");
 }
 
@@ -30,7 +30,7 @@ void CentreRule::merge(std::vector<Push> /*pushes*/) {
   throw InternalError("a centre that merges nothing");
 }
 
-Served CentreRule::give(int /*member*/) {
+ServerAnswer CentreRule::give(int /*member*/) {
   throw InternalError("a centre that merges nothing");
 }
 
@@ -108,7 +108,7 @@ std::int64_t Centre::kept_bytes() const {
 
 void Centre::check_all_are_there() const {
   if (gone_ == 0) return;
-  if (why_.empty()) throw PeerGone("{}: replica {} is gone", name_, gone_);
+  if (why_.empty()) throw PeerGoneError("{}: replica {} is gone", name_, gone_);
   throw UserError("{}", failure_text());
 }
 
@@ -134,12 +134,12 @@ void Centre::wait(std::unique_lock<std::mutex>& lock, const char* what,
                   deadline_.count() / 1000, what);
 }
 
-Served Centre::serve(Push push) {
+ServerAnswer Centre::serve(Push push) {
   const at::NoGradGuard no_grad;
   std::unique_lock lock(mutex_);
   wait(lock, "the centre to open", [&] { return is_open_; });
   check_all_are_there();
-  Served served = rule_->serve(std::move(push));
+  ServerAnswer served = rule_->serve(std::move(push));
   served.place = next_place();
   return served;
 }
@@ -190,21 +190,21 @@ void Centre::merge() {
 
 /// What a replica gets is settled when its push is: others may be merged before
 /// it takes that.
-Merged Centre::merged_for(int member, bool is_late) {
+MergeResult Centre::merged_for(int member, bool is_late) {
   std::int64_t& seen = by_block(merges_seen_, member);
-  Merged merged{.served = rule_->give(member),
-                .is_late = is_late,
-                .absent = merges_ - seen - (is_late ? 0 : 1),
-                .turn = gathering_->merged_turn()};
+  MergeResult merged{.served = rule_->give(member),
+                     .is_late = is_late,
+                     .absent = merges_ - seen - (is_late ? 0 : 1),
+                     .turn = gathering_->merged_turn()};
   merged.served.place = served_.item<std::int64_t>();
   seen = merges_;
   return merged;
 }
 
-Merged Centre::take(int member, bool told) {
+MergeResult Centre::take(int member, bool told) {
   const at::NoGradGuard no_grad;
   std::unique_lock lock(mutex_);
-  std::optional<Merged>& mine = by_block(ready_, member);
+  std::optional<MergeResult>& mine = by_block(ready_, member);
   if (!mine && told) merge();
   const std::chrono::duration<double> grace(quorum_.grace);
   while (!mine) {

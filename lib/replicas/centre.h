@@ -29,14 +29,14 @@ struct Push {
   /// in updates is in those of the centre, as far as the replica knows: until
   /// its last pull.
   UpdateInfo info = {};
-  /// The centre's clock (Served::clock) at that pull.
+  /// The centre's clock (ServerAnswer::clock) at that pull.
   std::int64_t clock = 0;
   /// The last batch that it is of.
   std::int64_t batch = 0;
 };
 
 /// What it takes away.
-struct Served {
+struct ServerAnswer {
   Tensors tensors = {};
   std::int64_t place = 0;  ///< of its push among all that were served, from 1
   // Of gradients:
@@ -46,9 +46,9 @@ struct Served {
 };
 
 /// What a replica takes that has waited for others.
-struct Merged {
-  Served served = {};    ///< its place: of the last push that was merged
-  bool is_late = false;  ///< what the replica brought was dropped
+struct MergeResult {
+  ServerAnswer served = {};  ///< its place: of the last push that was merged
+  bool is_late = false;      ///< what the replica brought was dropped
   /// How often others were merged without it since it took something last.
   std::int64_t absent = 0;
   std::int64_t turn = -1;  ///< the latest that has been merged
@@ -64,11 +64,11 @@ class CentreRule {
   virtual void begin(const Tensors& weights, std::int64_t clock) = 0;
   /// Returns what the replica takes away, but for its place: tensors that
   /// are not written any more.
-  virtual Served serve(Push push);
+  virtual ServerAnswer serve(Push push);
   /// Where replicas wait for others (Quorum): makes one step of what several
   /// bring, in the order of the replicas; then each takes its own by give().
   virtual void merge(std::vector<Push> pushes);
-  virtual Served give(int member);
+  virtual ServerAnswer give(int member);
   /// The weights that the centre has, new tensors.
   virtual Tensors consensus() const = 0;
   /// Tensors that go on over a checkpoint, and are restored in place.
@@ -77,7 +77,7 @@ class CentreRule {
 
 /// The centre of a block's replicas when all have come to it and none has gone
 /// on.
-struct AtRest {
+struct CentreAtRest {
   Tensors weights = {};
   Tensors statistics = {};  ///< means of what all have brought
   NamedTensors state = {};
@@ -108,22 +108,22 @@ class Centre {
   void open(const Tensors& weights, std::int64_t clock);
   /// As it last was at rest; before that, as it is.
   NamedTensors state() const;
-  const AtRest& at_rest() const { return at_rest_; }
+  const CentreAtRest& at_rest() const { return at_rest_; }
   /// Bytes of all that it keeps: weights, the optimizer's state, what replicas
   /// have taken, and as much again of when it last was at rest.
   std::int64_t kept_bytes() const;
 
   // For each replica:
 
-  /// Waits until it serves. Throws PeerGone when another replica has left,
+  /// Waits until it serves. Throws PeerGoneError when another replica has left,
   /// LinkError when the deadline passes.
-  Served serve(Push push);
+  ServerAnswer serve(Push push);
   /// With a quorum: leaves a push, whose tensors stay as they are until it is
   /// merged, and returns its place. Waits and throws as serve().
   std::int64_t bring(Push push);
   /// Waits until that is merged, or until the grace of a quorum is over. told:
   /// a schedule says that it is time.
-  Merged take(int member, bool told);
+  MergeResult take(int member, bool told);
   /// The replica brings nothing more until all have come so far.
   void arrive(int member, Tensors statistics);
   /// Waits until all have come so far as often as the caller, `times`.
@@ -149,7 +149,7 @@ class Centre {
   void depart(int member, const std::string& why);
   void lose(int member);
   void merge();
-  Merged merged_for(int member, bool is_late);
+  MergeResult merged_for(int member, bool is_late);
 
   const Deadline deadline_;
   const std::string name_;
@@ -167,14 +167,14 @@ class Centre {
   std::set<int> lost_;           // who goes on without them
   std::vector<int> left_early_;  // before the owner had given its rule
   std::int64_t rests_ = 0;
-  AtRest at_rest_;
+  CentreAtRest at_rest_;
 
   using Clock = std::chrono::steady_clock;
   Quorum quorum_;
   std::optional<Gathering> gathering_;
   std::optional<Clock::time_point> quorum_since_;
-  std::vector<Push> brought_;                 // by replica, of those who wait
-  std::vector<std::optional<Merged>> ready_;  // by replica, not yet taken
+  std::vector<Push> brought_;  // by replica, of those who wait
+  std::vector<std::optional<MergeResult>> ready_;  // by replica, not yet taken
   std::int64_t merges_ = 0;
   std::vector<std::int64_t> merges_seen_;  // by replica
 };
@@ -188,10 +188,10 @@ class CentreLink {
   /// The centre itself, of replica 1; nullptr for all others.
   virtual Centre* owned() = 0;
   /// Centre::serve(), after all that came there before.
-  virtual Served visit(Push push) = 0;
+  virtual ServerAnswer visit(Push push) = 0;
   /// Centre::bring() and take().
   virtual std::int64_t bring(Push push) = 0;
-  virtual Merged take(bool told) = 0;
+  virtual MergeResult take(bool told) = 0;
   /// Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;

@@ -75,7 +75,7 @@ class Elastic final : public ReplicaPolicy {
 
 ReplicaKind elastic(Fields& fields) {
   ReplicaKind kind{
-      .exchange = {.what = Exchanged::old_weights, .agrees = true}};
+      .exchange = {.what = ExchangedTensors::old_weights, .agrees = true}};
   double beta = 0.9;
   fields.key("every", kind.exchange.every,
              {.text = "updates between two pulls",

@@ -156,7 +156,7 @@ void check_gossip(const PeerGraph& graph, bool mixes_before, bool push_sum,
 
 ReplicaKind gossip(Fields& fields) {
   ReplicaKind kind{
-      .exchange = {.what = Exchanged::old_weights, .agrees = true}};
+      .exchange = {.what = ExchangedTensors::old_weights, .agrees = true}};
   PeerGraph& graph = kind.exchange.graph;
   graph.shape = PeerShape::ring;
   fields.key("every", kind.exchange.every,
@@ -177,18 +177,18 @@ ReplicaKind gossip(Fields& fields) {
   fields.key("rotate", graph.rotates,
              {.text = "of hops: after all of them the replicas change their "
                       "places, drawn by the seed (GossipGraD)"});
-  fields.key(
-      "mix", kind.exchange.what,
-      {{"before", Exchanged::old_weights}, {"after", Exchanged::weights}},
-      {.text = "weights of before an update, which is then added to "
-               "what was mixed, so that it may travel meanwhile "
-               "(D-PSGD); or of after it"});
+  fields.key("mix", kind.exchange.what,
+             {{"before", ExchangedTensors::old_weights},
+              {"after", ExchangedTensors::weights}},
+             {.text = "weights of before an update, which is then added to "
+                      "what was mixed, so that it may travel meanwhile "
+                      "(D-PSGD); or of after it"});
   bool push_sum = false;
   fields.key("push_sum", push_sum,
              {.text = "what is sent is divided by how much of all a replica "
                       "has got (stochastic gradient push): for graphs on which "
                       "not all get the same"});
-  const bool mixes_before = kind.exchange.what == Exchanged::old_weights;
+  const bool mixes_before = kind.exchange.what == ExchangedTensors::old_weights;
   check_gossip(graph, mixes_before, push_sum, fields);
   kind.make =
       [mixes_before, push_sum](

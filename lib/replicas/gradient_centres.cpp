@@ -27,7 +27,7 @@ class SteppedCentre : public CentreRule {
     clock_.fill_(clock);
   }
 
-  Served serve(Push push) override {
+  ServerAnswer serve(Push push) override {
     check_size(push, taken_.weights().size());
     const std::int64_t missed = clock() - push.clock;
     push.info.in_updates.sum += missed * push.info.batches;

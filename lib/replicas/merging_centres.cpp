@@ -41,7 +41,7 @@ class SummingCentre final : public CentreRule {
     rate_ = update_.apply(sums, info);
   }
 
-  Served give(int /*member*/) override {
+  ServerAnswer give(int /*member*/) override {
     return {.tensors = unnamed_copies(weights_),
             .rate = rate_,
             .clock = clock_.item<std::int64_t>()};
@@ -88,7 +88,9 @@ class AveragingCentre final : public CentreRule {
     copy_into(taken_.weights(), merged);
   }
 
-  Served give(int member) override { return {.tensors = taken_.give(member)}; }
+  ServerAnswer give(int member) override {
+    return {.tensors = taken_.give(member)};
+  }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());

@@ -29,9 +29,9 @@ std::unique_ptr<ReplicaPolicy> make_neighbours(
   return std::make_unique<ReplicaPolicy>();
 }
 
-class Adopting final : public ReplicaPolicy {
+class NeighbourAdoption final : public ReplicaPolicy {
  public:
-  explicit Adopting(const NamedTensors& parameters) {
+  explicit NeighbourAdoption(const NamedTensors& parameters) {
     SLUICE_CHECK(!parameters.empty(), "replicas without a weight");
     const auto& [name, first] = parameters.front();
     name_ = name;
@@ -52,13 +52,14 @@ class Adopting final : public ReplicaPolicy {
 };
 
 std::unique_ptr<ReplicaPolicy> make_adopting(const NamedTensors& parameters) {
-  return std::make_unique<Adopting>(parameters);
+  return std::make_unique<NeighbourAdoption>(parameters);
 }
 
 }  // namespace
 
 ReplicaKind neighbours(Fields& fields) {
-  ReplicaKind kind{.exchange = {.what = Exchanged::gradients, .agrees = true}};
+  ReplicaKind kind{
+      .exchange = {.what = ExchangedTensors::gradients, .agrees = true}};
   PeerGraph& graph = kind.exchange.graph;
   graph.shape = PeerShape::ring;
   fields.key("graph", graph.shape,

@@ -42,7 +42,7 @@ Tensors ReplicaPolicy::consensus(const Tensors& mean, int /*members*/) const {
 
 Quorum quorum_of(const ReplicaKind& kind, int members) {
   if (!kind.waits) return {};
-  if (kind.exchange.what == Exchanged::gradients)
+  if (kind.exchange.what == ExchangedTensors::gradients)
     return {.least = members - static_cast<int>(kind.backup),
             .drops_late = kind.backup > 0};
   return {.least = kind.quorum == 0 ? members : static_cast<int>(kind.quorum),

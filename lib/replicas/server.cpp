@@ -34,9 +34,10 @@ namespace {
 
 /// What each replica has pulled last; the last of them, in their order, has the
 /// server's weights.
-class Pulling : public ReplicaPolicy {
+class PullPolicy : public ReplicaPolicy {
  public:
-  explicit Pulling(const NamedTensors& parameters) : parameters_(parameters) {}
+  explicit PullPolicy(const NamedTensors& parameters)
+      : parameters_(parameters) {}
 
   void join(int member, int members) override {
     place_ = static_cast<std::size_t>(member) - 1;
@@ -81,17 +82,17 @@ class Pulling : public ReplicaPolicy {
 };
 
 /// Server of replicas that push gradients.
-class GradientServer final : public Pulling {
+class GradientServer final : public PullPolicy {
  public:
-  using Pulling::Pulling;
+  using PullPolicy::PullPolicy;
 
   void join(int member, int members) override {
-    Pulling::join(member, members);
+    PullPolicy::join(member, members);
     steps_ = at::zeros({1}, at::kLong);
   }
 
   void begin(const Tensors& weights) override {
-    Pulling::begin(weights);
+    PullPolicy::begin(weights);
     steps_.zero_();
   }
 
@@ -121,7 +122,7 @@ class GradientServer final : public Pulling {
   Tensors after_steps() const override { return own(); }
 
   NamedTensors state() const override {
-    NamedTensors all = Pulling::state();
+    NamedTensors all = PullPolicy::state();
     // By the names of what they are of, so that another cut finds them too.
     for (const auto& [name, tensor] : pulled().back())
       all.emplace_back("steps_of." + name, steps_);
@@ -147,10 +148,10 @@ class GradientServer final : public Pulling {
 };
 
 /// Server of replicas that push how far they have moved, or a part of it.
-class MovementServer final : public Pulling {
+class MovementServer final : public PullPolicy {
  public:
   MovementServer(const NamedTensors& parameters, double part)
-      : Pulling(parameters), part_(part) {}
+      : PullPolicy(parameters), part_(part) {}
 
   Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
     Tensors weights;
@@ -173,14 +174,15 @@ class MovementServer final : public Pulling {
 }  // namespace
 
 ReplicaKind server(Fields& fields) {
-  ReplicaKind kind{.exchange = {.what = Exchanged::gradients, .agrees = true}};
+  ReplicaKind kind{
+      .exchange = {.what = ExchangedTensors::gradients, .agrees = true}};
   kind.exchange.graph.shape = PeerShape::complete;
-  fields.key(
-      "push", kind.exchange.what,
-      {{"gradients", Exchanged::gradients}, {"movement", Exchanged::weights}},
-      {.text = "what a replica sends to the server: gradients, which "
-               "the server's optimizer steps by; or how far it has "
-               "moved by its own optimizer, which the server adds"});
+  fields.key("push", kind.exchange.what,
+             {{"gradients", ExchangedTensors::gradients},
+              {"movement", ExchangedTensors::weights}},
+             {.text = "what a replica sends to the server: gradients, which "
+                      "the server's optimizer steps by; or how far it has "
+                      "moved by its own optimizer, which the server adds"});
   fields.key("every", kind.exchange.every,
              {.text = "updates of a replica between two pushes of its movement",
               .unit = "updates",
@@ -190,7 +192,7 @@ ReplicaKind server(Fields& fields) {
   fields.key(
       "per_update", per_update,
       {.text = "a movement is divided by the updates that made it (AGN)"});
-  kind.tells_staleness = kind.exchange.what == Exchanged::gradients;
+  kind.tells_staleness = kind.exchange.what == ExchangedTensors::gradients;
   if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
     fields.reject(per_update ? "per_update" : "every",
                   "is of push = 'movement': set that, or leave it out");

@@ -24,9 +24,9 @@ ReplicaKind shared(Fields& fields);
 
 namespace {
 
-class Shared final : public ReplicaPolicy {
+class SharedPolicy final : public ReplicaPolicy {
  public:
-  explicit Shared(const NamedTensors& parameters) {
+  explicit SharedPolicy(const NamedTensors& parameters) {
     for (const auto& [name, tensor] : parameters)
       kept_.emplace_back("shared." + name, tensor.detach().clone());
   }
@@ -104,7 +104,7 @@ class Shared final : public ReplicaPolicy {
 
 std::unique_ptr<ReplicaPolicy> make_shared_policy(
     const NamedTensors& parameters) {
-  return std::make_unique<Shared>(parameters);
+  return std::make_unique<SharedPolicy>(parameters);
 }
 
 }  // namespace

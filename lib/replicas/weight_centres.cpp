@@ -24,7 +24,7 @@ class MovementCentre final : public CentreRule {
     taken_.begin(weights);
   }
 
-  Served serve(Push push) override {
+  ServerAnswer serve(Push push) override {
     const NamedTensors& weights = taken_.weights();
     check_size(push, weights.size());
     const NamedTensors& before = taken_.by(push.member);
@@ -53,7 +53,7 @@ class ElasticCentre final : public CentreRule {
     copy_into(centre_, weights);
   }
 
-  Served serve(Push push) override {
+  ServerAnswer serve(Push push) override {
     check_size(push, centre_.size());
     Tensors pulls;
     for (std::size_t i = 0; i < centre_.size(); ++i) {
@@ -93,7 +93,7 @@ class PairCentre final : public CentreRule {
     visits_.zero_();
   }
 
-  Served serve(Push push) override {
+  ServerAnswer serve(Push push) override {
     const NamedTensors& own = by_block(own_, push.member);
     check_size(push, own.size());
     const NamedTensors& other = by_block(own_, partner_of(push.member));

@@ -13,7 +13,7 @@ namespace sluice {
 struct BlockCosts {
   /// Seconds of each op; of a backward without `head` and `replay`.
   /// op_seconds() says what an op without an entry takes.
-  ByOp<double> seconds = {};
+  OpValues<double> seconds = {};
   /// More per backward: the auxiliary head, both ways.
   double head = 0;
   /// More per backward of a method that forwards the batch again; nothing: as
@@ -38,7 +38,7 @@ struct LinkCosts {
 
 /// How a block's actions differed from turn to turn: for each op factors, of
 /// which that of turn t is element t modulo their number. Empty: 1.
-using Variation = ByOp<std::vector<double>>;
+using Variation = OpValues<std::vector<double>>;
 
 /// Blocks that share a device: no more than `cores` of them compute at a time,
 /// and the block that has waited longest comes first.

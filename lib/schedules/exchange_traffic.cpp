@@ -28,7 +28,7 @@ double sent_to_all(const ReplicaExchange& exchange) {
 /// is a multiple of `every`.
 std::int64_t ExchangeTraffic::exchanges_in(std::int64_t turns) const {
   const ReplicaExchange& exchange = block_.exchange;
-  if (exchange.what == Exchanged::nothing) return 0;
+  if (exchange.what == ExchangedTensors::nothing) return 0;
   const std::int64_t updates = turns / block_.accumulate;
   const std::int64_t each =
       std::min(updates, exchange.each_before / block_.accumulate);

@@ -74,7 +74,7 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
   const ReplicaExchange& exchange = plan().exchange;
   const std::int64_t updates =
       (batch - grant_.first_batch + 1) / plan().accumulate;
-  const bool is_exchanged = exchange.what != Exchanged::nothing &&
+  const bool is_exchanged = exchange.what != ExchangedTensors::nothing &&
                             (updates + exchange.offset) % exchange.every == 0;
   if (!is_exchanged) return {update};
   const Action published = action(Op::exchange, batch);
@@ -83,8 +83,9 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
     all.push_back(all.back());
     all.back().round = kMerged;
   }
-  all.insert(exchange.what == Exchanged::weights ? all.begin() : all.end(),
-             update);
+  all.insert(
+      exchange.what == ExchangedTensors::weights ? all.begin() : all.end(),
+      update);
   return all;
 }
 

@@ -59,7 +59,7 @@ void Ledger::did(const BlockPlan& plan, const Action& action) {
   else if (row.takes)
     marked(*row.takes).erase(batch_round(action));
   if (row.leaves != nullptr)
-    for (const Left& left : row.leaves(plan, action))
+    for (const LeftMark& left : row.leaves(plan, action))
       marked(left.mark).insert(left.visit);
 }
 

@@ -8,11 +8,11 @@
 namespace sluice {
 namespace {
 
-int step_to(Towards side) {
-  return side == Towards::above ? 1 : -1;
+int step_to(Direction side) {
+  return side == Direction::above ? 1 : -1;
 }
 
-bool has_block(const RunPlan& plan, int seat, Towards side) {
+bool has_block(const RunPlan& plan, int seat, Direction side) {
   const int block = by_block(plan.blocks, seat).block + step_to(side);
   return block >= 1 && block <= plan.depth();
 }
@@ -35,7 +35,7 @@ int replicas_of(const RunPlan& plan, int block) {
   return static_cast<int>(by_block(plan.blocks, block).micro_batches.members);
 }
 
-int neighbour_with(const RunPlan& plan, int seat, Towards side,
+int neighbour_with(const RunPlan& plan, int seat, Direction side,
                    MessageKind kind, std::int64_t batch) {
   if (!plan.is_uneven()) return seat + step_to(side);
   const int block = by_block(plan.blocks, seat).block + step_to(side);
@@ -46,7 +46,7 @@ int neighbour_with(const RunPlan& plan, int seat, Towards side,
 }
 
 std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat,
-                                    Towards side) {
+                                    Direction side) {
   if (!has_block(plan, seat, side)) return {};
   if (!plan.is_uneven()) return {seat + step_to(side)};
   const MicroBatches& mine = by_block(plan.blocks, seat).micro_batches;
@@ -57,7 +57,7 @@ std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat,
   return seats;
 }
 
-std::vector<int> neighbours_of(const RunPlan& plan, int seat, Towards side) {
+std::vector<int> neighbours_of(const RunPlan& plan, int seat, Direction side) {
   std::vector<int> seats = neighbours_in_turn(plan, seat, side);
   std::sort(seats.begin(), seats.end());
   seats.erase(std::unique(seats.begin(), seats.end()), seats.end());
@@ -72,7 +72,7 @@ std::vector<SeatPair> links_of(const RunPlan& plan) {
     return links;
   }
   for (const BlockPlan& lower : plan.blocks)
-    for (const int upper : neighbours_of(plan, lower.seat(), Towards::above))
+    for (const int upper : neighbours_of(plan, lower.seat(), Direction::above))
       links.push_back({lower.seat(), upper});
   return links;
 }
@@ -88,7 +88,7 @@ int link_between(const RunPlan& plan, const SeatPair& seats) {
 
 namespace {
 
-std::vector<int> by_batch(const RunPlan& plan, int seat, Towards side) {
+std::vector<int> by_batch(const RunPlan& plan, int seat, Direction side) {
   if (!has_block(plan, seat, side)) return {0};
   const MicroBatches& mine = by_block(plan.blocks, seat).micro_batches;
   std::vector<int> seats;
@@ -101,8 +101,8 @@ std::vector<int> by_batch(const RunPlan& plan, int seat, Towards side) {
 }  // namespace
 
 Neighbours::Neighbours(const RunPlan& plan, int seat)
-    : below_(by_batch(plan, seat, Towards::below)),
-      above_(by_batch(plan, seat, Towards::above)) {}
+    : below_(by_batch(plan, seat, Direction::below)),
+      above_(by_batch(plan, seat, Direction::above)) {}
 
 int Neighbours::of(const std::vector<int>& side, MessageKind kind,
                    std::int64_t batch) const {

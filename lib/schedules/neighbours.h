@@ -14,7 +14,7 @@ namespace sluice {
 // replicas, these are the seats of one replica that follow each other; where
 // they haven't, each batch has its own (MicroBatches::replica_with()).
 
-enum class Towards : std::uint8_t { below, above };
+enum class Direction : std::uint8_t { below, above };
 
 /// The seat of a replica of a block, which has that many.
 int seat_of(const RunPlan& plan, int block, int replica);
@@ -23,15 +23,15 @@ int replicas_of(const RunPlan& plan, int block);
 
 /// The seat on that side, where there is a block, with which the seat has a
 /// message of that kind for that batch.
-int neighbour_with(const RunPlan& plan, int seat, Towards side,
+int neighbour_with(const RunPlan& plan, int seat, Direction side,
                    MessageKind kind, std::int64_t batch);
 /// Seats that the seat's batches of a turn come from or go to, in the order of
 /// the batches; a seat may come several times. Empty where there is no block on
 /// that side.
 std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat,
-                                    Towards side);
+                                    Direction side);
 /// Seats of neighbours_in_turn(), each once, ascending.
-std::vector<int> neighbours_of(const RunPlan& plan, int seat, Towards side);
+std::vector<int> neighbours_of(const RunPlan& plan, int seat, Direction side);
 
 /// A link between two seats of neighbouring blocks.
 struct SeatPair {

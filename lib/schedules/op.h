@@ -33,10 +33,10 @@ std::string_view name_of(Op op);
 
 /// A value for each op.
 template <class T>
-class ByOp {
+class OpValues {
  public:
-  ByOp() = default;
-  ByOp(std::initializer_list<std::pair<Op, T>> values) {
+  OpValues() = default;
+  OpValues(std::initializer_list<std::pair<Op, T>> values) {
     for (const auto& [op, value] : values) (*this)[op] = value;
   }
 
@@ -49,7 +49,7 @@ class ByOp {
   auto begin() const { return values_.begin(); }
   auto end() const { return values_.end(); }
 
-  bool operator==(const ByOp&) const = default;
+  bool operator==(const OpValues&) const = default;
 
  private:
   std::array<T, kOps> values_ = {};

@@ -18,7 +18,8 @@ const BlockPlan& plan_of(const RunPlan& plan, int seat) {
 Transfers from_below(MessageKind kind, const RunPlan& plan, int seat,
                      const Action& action) {
   if (plan_of(plan, seat).block == 1) return {};
-  return {{kind, neighbour_with(plan, seat, Towards::below, kind, action.batch),
+  return {{kind,
+           neighbour_with(plan, seat, Direction::below, kind, action.batch),
            seat, action.batch, action.round}};
 }
 
@@ -26,11 +27,12 @@ Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
                    const Action& action) {
   if (plan_of(plan, seat).block == plan.depth()) return {};
   return {{kind, seat,
-           neighbour_with(plan, seat, Towards::above, kind, action.batch),
+           neighbour_with(plan, seat, Direction::above, kind, action.batch),
            action.batch, action.round}};
 }
 
-std::vector<Left> left_by_forward(const BlockPlan& plan, const Action& action) {
+std::vector<LeftMark> left_by_forward(const BlockPlan& plan,
+                                      const Action& action) {
   const BatchRound visit = batch_round(action);
   if (plan.forwards_data())
     return {{Mark::in_flight, visit}, {Mark::predicted, visit}};
@@ -52,8 +54,8 @@ bool is_last_visit(const BlockPlan& plan, const Action& action) {
   return action.op != Op::backward || action.round + 1 == plan.rounds();
 }
 
-std::vector<Left> left_by_backward(const BlockPlan& plan,
-                                   const Action& action) {
+std::vector<LeftMark> left_by_backward(const BlockPlan& plan,
+                                       const Action& action) {
   const std::int64_t batch = action.batch;
   if (!is_last_visit(plan, action))
     return {{Mark::in_flight, {batch, action.round + 1}}};
@@ -63,8 +65,8 @@ std::vector<Left> left_by_backward(const BlockPlan& plan,
   return {{Mark::summed, {batch, 0}}};
 }
 
-std::vector<Left> left_by_backward_input(const BlockPlan& /*plan*/,
-                                         const Action& action) {
+std::vector<LeftMark> left_by_backward_input(const BlockPlan& /*plan*/,
+                                             const Action& action) {
   return {{Mark::halved, batch_round(action)}};
 }
 
@@ -73,12 +75,12 @@ const BackwardVisit& visit_of(const BlockPlan& plan, const Action& action) {
 }
 
 int above_with(const RunPlan& plan, int seat, const Action& action) {
-  return neighbour_with(plan, seat, Towards::above, MessageKind::gradient,
+  return neighbour_with(plan, seat, Direction::above, MessageKind::gradient,
                         action.batch);
 }
 
 int below_with(const RunPlan& plan, int seat, const Action& action) {
-  return neighbour_with(plan, seat, Towards::below, MessageKind::gradient,
+  return neighbour_with(plan, seat, Direction::below, MessageKind::gradient,
                         action.batch);
 }
 
@@ -151,8 +153,8 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
     return exchange.rounds == 2 && before.round != kSecondRound;
   const bool is_after = before.op == Op::update;
   if (is_after && (exchange.shards || is_adopted(plan, before))) return true;
-  if (exchange.what == Exchanged::nothing ||
-      is_after != (exchange.what == Exchanged::weights))
+  if (exchange.what == ExchangedTensors::nothing ||
+      is_after != (exchange.what == ExchangedTensors::weights))
     return false;
   if (!is_after && !fills_window(plan, grant, before)) return false;
   if (plan.micro_batches.turn_of(before.batch) < exchange.each_before)
@@ -162,13 +164,14 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
          0;
 }
 
-std::vector<Left> left_by_exchange(const BlockPlan& /*plan*/,
-                                   const Action& action) {
+std::vector<LeftMark> left_by_exchange(const BlockPlan& /*plan*/,
+                                       const Action& action) {
   return {{Mark::published, batch_round(action)}};
 }
 
 /// What the centre has taken is to be merged, too.
-std::vector<Left> left_by_settle(const BlockPlan& plan, const Action& action) {
+std::vector<LeftMark> left_by_settle(const BlockPlan& plan,
+                                     const Action& action) {
   if (!plan.exchange.quorum.is_there() || action.round != 0) return {};
   return {{Mark::published, {action.batch, kMerged}}};
 }
@@ -177,7 +180,7 @@ std::vector<Left> left_by_settle(const BlockPlan& plan, const Action& action) {
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
   if (before.op == Op::settle)
-    return plan.exchange.what != Exchanged::weights &&
+    return plan.exchange.what != ExchangedTensors::weights &&
            before.round != kGather && before.round != kAdopt &&
            !is_exchanged(plan, grant, before);
   return fills_window(plan, grant, before) &&

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// A mark that an action leaves, and the visit that has it.
-struct Left {
+struct LeftMark {
   Mark mark = Mark::in_flight;
   BatchRound visit = {};
 };
@@ -31,8 +31,8 @@ struct OpRow {
   std::optional<Mark> takes = {};
   bool takes_all = false;  ///< of all batches that have the mark
   /// What it leaves its batch with.
-  std::vector<Left> (*leaves)(const BlockPlan& plan,
-                              const Action& action) = nullptr;
+  std::vector<LeftMark> (*leaves)(const BlockPlan& plan,
+                                  const Action& action) = nullptr;
   /// The messages that it waits for and sends; nullptr: none.
   std::vector<Transfer> (*in)(const RunPlan& plan, int block,
                               const Action& action) = nullptr;

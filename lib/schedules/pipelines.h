@@ -42,7 +42,7 @@ class PipelineRun {
   std::int64_t phase_;
   std::int64_t batches_;
   BlockProgram& program_;
-  ByOp<std::int64_t> done_ = {};
+  OpValues<std::int64_t> done_ = {};
 };
 
 /// BlockPlan::program of an order that is told from flush to flush.

@@ -201,7 +201,7 @@ std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
          each < turn - delay; ++each)
       for (std::int64_t i = 0; i < cut.batches_in(each); ++i) {
         const std::int64_t batch = cut.batch_of(each, i);
-        const int above = neighbour_with(plan, below.seat(), Towards::above,
+        const int above = neighbour_with(plan, below.seat(), Direction::above,
                                          MessageKind::gradient, batch);
         sent.push_back({MessageKind::gradient, above, below.seat(), batch});
       }

@@ -81,7 +81,7 @@ struct BlockPlan {
   Order order = Order::forward_first;
   /// Weights that the backward sees when sees_old_weights().
   WeightsAtBackward weights = {};
-  std::optional<StatisticsAt> statistics = {};
+  std::optional<StatisticsPass> statistics = {};
   /// Whether the pipe is emptied at the end of each turn; if not, only at the
   /// end of a grant.
   bool flush = true;

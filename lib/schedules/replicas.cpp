@@ -51,14 +51,15 @@ void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
         "schedule = 'lockstep', or choose a policy without one",
         boundary);
   const bool is_by_each =
-      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+      exchange.what == ExchangedTensors::gradients && !exchange.graph.is_all();
   if (exchange.in_memory || is_by_each)
     throw UserError(
         "boundary {}: its synthesizer or input model would be another one in "
         "each replica: set replicas.policy = 'all_reduce' or one that "
         "exchanges weights, or choose a policy without one",
         boundary);
-  if (exchange.what == Exchanged::gradients && block.micro_batches.count > 1)
+  if (exchange.what == ExchangedTensors::gradients &&
+      block.micro_batches.count > 1)
     throw UserError(
         "boundary {}: replicas sum what its synthesizer or input model learns "
         "from each batch, and their turns may have different numbers of "
@@ -93,16 +94,16 @@ bool is_served(const BlockPlan& plan, const Action& exchange) {
 
 bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
   const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
-  return plan.model_norm && exchange.what == Exchanged::gradients &&
+  return plan.model_norm && exchange.what == ExchangedTensors::gradients &&
          !exchange.clips_own;
 }
 
 bool sums_lessons(const BlockPlan& plan) {
-  return plan.exchange.what == Exchanged::gradients;
+  return plan.exchange.what == ExchangedTensors::gradients;
 }
 
 bool gives_gradients(const BlockPlan& plan, const Action& settle) {
-  return plan.exchange.what == Exchanged::gradients &&
+  return plan.exchange.what == ExchangedTensors::gradients &&
          settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
 }
 
@@ -202,7 +203,7 @@ RunPlan with_uneven_replicas(const RunPlan& one,
   SLUICE_CHECK(std::ssize(counts) == one.depth(),
                "{} numbers of replicas for {} blocks", counts.size(),
                one.depth());
-  SLUICE_CHECK(exchange.what == Exchanged::gradients &&
+  SLUICE_CHECK(exchange.what == ExchangedTensors::gradients &&
                    exchange.graph.is_all() && !exchange.in_memory,
                "replicas that differ in number exchange more than gradients");
   check_uneven(one);

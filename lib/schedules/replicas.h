@@ -16,7 +16,7 @@ struct BlockPlan;
 struct RunPlan;
 
 /// What the replicas of a block sum over all of them.
-enum class Exchanged : std::uint8_t {
+enum class ExchangedTensors : std::uint8_t {
   nothing,
   gradients,   ///< of a window, before the update that applies them
   weights,     ///< after an update
@@ -33,7 +33,7 @@ enum class ExchangeWay : std::uint8_t {
 /// When a block's replicas meet: each publishes, then takes what all have
 /// published.
 struct ReplicaExchange {
-  Exchanged what = Exchanged::nothing;
+  ExchangedTensors what = ExchangedTensors::nothing;
   /// Updates from one exchange of weights to the next, and how many updates
   /// earlier than the multiples of that number this block has its own.
   std::int64_t every = 1;
@@ -58,8 +58,9 @@ struct ReplicaExchange {
   Rhythm adopts = {};
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {
-    return what == Exchanged::weights || what == Exchanged::old_weights ||
-           !graph.is_all() || in_memory;
+    return what == ExchangedTensors::weights ||
+           what == ExchangedTensors::old_weights || !graph.is_all() ||
+           in_memory;
   }
   /// Whether a centre serves the replicas of blocks that run free: each comes
   /// when it is ready, and the centre of the block serves one after the other,

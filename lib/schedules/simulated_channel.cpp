@@ -5,9 +5,9 @@
 
 namespace sluice {
 
-const SimulatedChannel::Queued* SimulatedChannel::head_for(
+const SimulatedChannel::QueuedTransfer* SimulatedChannel::head_for(
     const Transfer& wanted) const {
-  for (const Queued& queued : queue) {
+  for (const QueuedTransfer& queued : queue) {
     // On its way into the buffer.
     const bool passes = buffer &&
                         queued.transfer.kind == MessageKind::activation &&
@@ -24,7 +24,7 @@ std::optional<double> SimulatedChannel::room_for(const Transfer& sent,
   if (waiting && sent.kind == MessageKind::activation) return 0;
   if (waiting && !waiting->empty()) return std::nullopt;
   if (queue.size() < capacity) return room_since;
-  const Queued& first = queue.front();
+  const QueuedTransfer& first = queue.front();
   const bool moves_on = buffer && buffer->has_room() &&
                         first.transfer.kind == MessageKind::activation;
   if (!moves_on) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<double> SimulatedChannel::written_since(
   if (missing < 0 || missing > std::ssize(queue)) return std::nullopt;
   if (missing == 0 && buffer->empty()) return std::nullopt;
   if (missing == 0) return 0;
-  const Queued& last = queue.at(static_cast<std::size_t>(missing) - 1);
+  const QueuedTransfer& last = queue.at(static_cast<std::size_t>(missing) - 1);
   if (last.transfer.kind != MessageKind::activation) return std::nullopt;
   return last.arrival;
 }
@@ -64,7 +64,7 @@ std::optional<std::int64_t> SimulatedChannel::send(const Costs& costs,
 void SimulatedChannel::pop(const Costs& costs, double now) {
   queue.pop_front();
   if (!waiting || waiting->empty()) return;
-  const Queued next = waiting->leave();
+  const QueuedTransfer next = waiting->leave();
   put(costs, next.transfer, std::max(next.arrival, now));
 }
 

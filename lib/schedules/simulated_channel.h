@@ -17,14 +17,14 @@ namespace sluice {
 /// One direction of a link of a simulation: the headers of the messages in it,
 /// and when it has room. Times are seconds of virtual time.
 struct SimulatedChannel {
-  struct Queued {
+  struct QueuedTransfer {
     Transfer transfer = {};
     double arrival = 0;
   };
 
   /// What the channel gives next to a block that asks for `wanted`; nullptr:
   /// nothing.
-  const Queued* head_for(const Transfer& wanted) const;
+  const QueuedTransfer* head_for(const Transfer& wanted) const;
   /// Since when it can take that; nothing: not yet. is_told: the sender follows
   /// a record, whose messages had room.
   std::optional<double> room_for(const Transfer& sent, bool is_told) const;
@@ -38,7 +38,7 @@ struct SimulatedChannel {
   /// The first message is taken: one that waits for room may go.
   void pop(const Costs& costs, double now);
 
-  std::deque<Queued> queue = {};
+  std::deque<QueuedTransfer> queue = {};
   std::size_t capacity = 1;
   double room_since = 0;
   double free_since = 0;  ///< when it has carried all that was sent
@@ -47,7 +47,7 @@ struct SimulatedChannel {
   std::optional<ReplayBuffer> buffer = {};
   double made_room = 0;  ///< when the buffer last could take more
   /// At the sender, where activations may be dropped.
-  std::optional<WaitingRoom<Queued>> waiting = {};
+  std::optional<WaitingRoom<QueuedTransfer>> waiting = {};
   std::set<std::int64_t> dropped = {};  ///< batches of which that is told
 
  private:

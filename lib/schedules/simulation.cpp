@@ -212,7 +212,7 @@ bool Simulation::take_before_evaluation() {
                        !lane.actions.empty() &&
                        lane.actions.front().op == Op::evaluate;
     if (!waits) continue;
-    const SimulatedChannel::Queued& first = below.queue.front();
+    const SimulatedChannel::QueuedTransfer& first = below.queue.front();
     if (first.transfer.kind != MessageKind::activation) continue;
     write_buffer(block, std::max(first.arrival, lane.clock));
     return true;

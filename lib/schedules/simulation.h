@@ -110,14 +110,14 @@ class Simulation {
     double free_since = 0;
     /// Where replicas wait for others: who waits, since when the quorum is
     /// there, and what those may take, by replica, who need not wait any more.
-    struct Merged {
+    struct MergePoint {
       double since = 0;
       std::int64_t served = 0;  ///< of all, then
       std::int64_t turn = -1;   ///< that was merged last
     };
     std::optional<Gathering> gathering = {};
     std::optional<double> quorum_since = {};
-    std::map<int, Merged> merged = {};
+    std::map<int, MergePoint> merged = {};
   };
   struct Lane {
     std::deque<Action> actions;

@@ -18,7 +18,7 @@ void Simulation::fill_buffer(int block, double now) {
 
 void Simulation::write_buffer(int block, double now) {
   SimulatedChannel& below = by_block(up_, block - 1);
-  const SimulatedChannel::Queued first = below.queue.front();
+  const SimulatedChannel::QueuedTransfer first = below.queue.front();
   if (below.queue.size() == below.capacity)
     below.room_since = std::max(first.arrival, below.made_room);
   below.buffer->write({.batch = first.transfer.batch});

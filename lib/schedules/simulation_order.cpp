@@ -147,7 +147,7 @@ std::optional<double> Simulation::ready_at(int block) const {
   start = std::max(start, *rested);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
-    const SimulatedChannel::Queued* head = channel(need).head_for(need);
+    const SimulatedChannel::QueuedTransfer* head = channel(need).head_for(need);
     if (head == nullptr || head->transfer != need) return std::nullopt;
     start = std::max(start, head->arrival);
   }

@@ -54,7 +54,8 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
                         "between them",
                         me, name(block - 1))};
   for (const Transfer& need : needs_of(plan_of(lane), block, next)) {
-    const SimulatedChannel::Queued* first = channel(need).head_for(need);
+    const SimulatedChannel::QueuedTransfer* first =
+        channel(need).head_for(need);
     if (first == nullptr)
       return {need.from, fmt::format("{} waits for {} of {}", me, text_of(need),
                                      name(need.from))};

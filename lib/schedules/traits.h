@@ -38,7 +38,7 @@ struct WeightsAtBackward {
 };
 
 /// Which pass of a batch that is forwarded twice moves BatchNorm's statistics.
-enum class StatisticsAt : std::uint8_t { forward, replay, both };
+enum class StatisticsPass : std::uint8_t { forward, replay, both };
 
 /// What a turn t does first, for blocks with a delay: A is forward(t),
 /// backward(t - d), update; B is backward(t - d), update, forward(t).
@@ -99,7 +99,7 @@ struct Traits {
   ReachRule rule = ReachRule::sum;
   WeightsAtBackward weights = {};
   /// Must be said where the model has BatchNorm and the input is replayed.
-  std::optional<StatisticsAt> statistics = {};
+  std::optional<StatisticsPass> statistics = {};
   Order order = Order::forward_first;
   /// Whether the lower end learns from what comes from above: from the gradient
   /// as its target, or from what the upper end answers; and how many turns

@@ -18,7 +18,7 @@ class KeptSources {
   KeptSources(const KeptSources&) = delete;
   KeptSources& operator=(const KeptSources&) = delete;
   ~KeptSources() {
-    for (Kept& kept : kept_) {
+    for (KeptSource& kept : kept_) {
       try {
         const CurrentDevice on(kept.done->device());
         kept.done->synchronize();
@@ -35,7 +35,7 @@ class KeptSources {
   }
 
  private:
-  struct Kept {
+  struct KeptSource {
     std::shared_ptr<c10::Event> done;
     at::Tensor tensor;
   };
@@ -45,7 +45,7 @@ class KeptSources {
     return event.query();
   }
 
-  std::deque<Kept> kept_;
+  std::deque<KeptSource> kept_;
 };
 
 }  // namespace

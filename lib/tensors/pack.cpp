@@ -121,14 +121,14 @@ Tensors unpack(const Message& message, std::string_view name) {
   return tensors;
 }
 
-Unchanged::Unchanged(std::initializer_list<const Tensors*> tensors) {
+WriteCheck::WriteCheck(std::initializer_list<const Tensors*> tensors) {
   for (const Tensors* list : tensors)
     tensors_.insert(tensors_.end(), list->begin(), list->end());
   for (const at::Tensor& tensor : tensors_)
     versions_.push_back(static_cast<std::uint32_t>(tensor._version()));
 }
 
-void Unchanged::check(std::string_view culprit) const {
+void WriteCheck::check(std::string_view culprit) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i]._version() != versions_[i])
       throw UserError(

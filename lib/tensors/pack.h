@@ -34,9 +34,9 @@ Tensors unpack(const Message& message, std::string_view name);
 
 /// Remembers the state of tensors that others may be reading, or that a
 /// neighbour sent: they must not be written in place.
-class Unchanged {
+class WriteCheck {
  public:
-  explicit Unchanged(std::initializer_list<const Tensors*> tensors);
+  explicit WriteCheck(std::initializer_list<const Tensors*> tensors);
   /// Throws UserError naming `culprit` when one has been written since.
   void check(std::string_view culprit) const;
 

@@ -75,9 +75,9 @@ void ends(const at::RecordFunction& call, at::ObserverContext*) {
 }
 
 /// While it lives, this thread's products are counted.
-class Counting {
+class ProductCountScope {
  public:
-  explicit Counting(Count& count)
+  explicit ProductCountScope(Count& count)
       : handle_(at::addThreadLocalCallback(
             at::RecordFunctionCallback(begins, ends)
                 .needsInputs(true)
@@ -85,12 +85,12 @@ class Counting {
                 .scopes({at::RecordScope::FUNCTION}))) {
     counting = &count;
   }
-  ~Counting() {
+  ~ProductCountScope() {
     counting = nullptr;
     at::removeCallback(handle_);
   }
-  Counting(const Counting&) = delete;
-  Counting& operator=(const Counting&) = delete;
+  ProductCountScope(const ProductCountScope&) = delete;
+  ProductCountScope& operator=(const ProductCountScope&) = delete;
 
  private:
   at::CallbackHandle handle_;
@@ -100,7 +100,7 @@ class Counting {
 
 double count_products(const std::function<void()>& work) {
   Count count;
-  const Counting scope(count);
+  const ProductCountScope scope(count);
   work();
   return count.operations;
 }

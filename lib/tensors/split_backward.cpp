@@ -52,14 +52,14 @@ std::vector<Node*> in_order(const std::vector<Node*>& from) {
 }
 
 /// What arrives at a node while it is armed: once, in the first half.
-struct Arrived {
+struct NodeGradients {
   bool is_armed = false;
   Tensors gradients = {};
 };
 
 class Capture final : public torch::autograd::FunctionPreHook {
  public:
-  explicit Capture(std::shared_ptr<Arrived> arrived)
+  explicit Capture(std::shared_ptr<NodeGradients> arrived)
       : arrived_(std::move(arrived)) {}
   torch::autograd::variable_list operator()(
       const torch::autograd::variable_list& gradients) override {
@@ -68,14 +68,14 @@ class Capture final : public torch::autograd::FunctionPreHook {
   }
 
  private:
-  std::shared_ptr<Arrived> arrived_;
+  std::shared_ptr<NodeGradients> arrived_;
 };
 
 /// A node that leads to the inputs, and beside them to parameters that no other
 /// node leads to but by it.
 struct Branch {
   decltype(Edge::function) node = {};
-  std::shared_ptr<Arrived> arrived = {};
+  std::shared_ptr<NodeGradients> arrived = {};
   std::vector<std::size_t> parameters = {};  ///< indices
 };
 
@@ -155,7 +155,7 @@ std::optional<std::vector<Branch>> branches_of(const Tensors& outputs,
     if (branch.parameters.empty()) continue;
     if (is_hooked(*node)) return std::nullopt;
     branch.node = node->getptr();
-    branch.arrived = std::make_shared<Arrived>();
+    branch.arrived = std::make_shared<NodeGradients>();
     branches.push_back(std::move(branch));
   }
   for (const Branch& branch : branches)

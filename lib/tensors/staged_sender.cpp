@@ -37,7 +37,7 @@ class StagedSender final : public SenderAround {
 /// Slot that a copy fills, owned by the copy until it has completed.
 class FilledSlot {
  public:
-  FilledSlot(Buffer slot, ToHost copy)
+  FilledSlot(Buffer slot, HostCopy copy)
       : slot_(std::move(slot)), copy_(std::move(copy)) {}
   FilledSlot(const FilledSlot&) = delete;
   FilledSlot& operator=(const FilledSlot&) = delete;
@@ -51,11 +51,11 @@ class FilledSlot {
 
  private:
   Buffer slot_;
-  ToHost copy_;
+  HostCopy copy_;
 };
 
 TensorView staged_in(Buffer slot, const at::Tensor& source, TensorView tensor) {
-  ToHost copy =
+  HostCopy copy =
       copy_to_host(source, at::from_blob(slot.data, source.sizes(),
                                          source.options().device(at::kCPU)));
   tensor.buffer = {.data = slot.data,
@@ -79,7 +79,7 @@ TensorView staged(TensorView tensor, const BufferSource& slots) {
   if (slots && tensor.buffer.bytes > kSmallCopy)
     if (Buffer slot = slots(tensor.buffer.bytes); slot.data != nullptr)
       return staged_in(std::move(slot), source, std::move(tensor));
-  ToHost copy = copy_to_host(source);
+  HostCopy copy = copy_to_host(source);
   tensor.buffer.device = {};
   tensor.buffer.data = static_cast<std::byte*>(copy.tensor.data_ptr());
   tensor.buffer.owner = std::make_shared<at::Tensor>(std::move(copy.tensor));

@@ -35,7 +35,7 @@ void copy_beside(const at::Tensor& tensor, const at::Tensor& host,
 
 }  // namespace
 
-ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host) {
+HostCopy copy_to_host(const at::Tensor& tensor, const at::Tensor& host) {
   const auto done = pooled_event(tensor.device());
   if (is_small(tensor)) {
     host.copy_(tensor, /*non_blocking=*/true);
@@ -57,7 +57,7 @@ ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host) {
               }};
 }
 
-ToHost copy_to_host(const at::Tensor& tensor) {
+HostCopy copy_to_host(const at::Tensor& tensor) {
   return copy_to_host(
       tensor,
       at::empty_strided(tensor.sizes(), tensor.strides(),

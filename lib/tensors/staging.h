@@ -19,7 +19,7 @@ namespace sluice {
 inline constexpr std::size_t kSmallCopy = std::size_t{64} << 10;  // bytes
 
 /// A copy on its way to the host.
-struct ToHost {
+struct HostCopy {
   at::Tensor tensor;  ///< pinned, with the sizes and strides of the original
   /// Blocks until it may be read. Any thread may call it.
   std::function<void()> wait;
@@ -27,10 +27,10 @@ struct ToHost {
   std::function<bool()> is_there;
 };
 /// `tensor` lies on a GPU, dense.
-ToHost copy_to_host(const at::Tensor& tensor);
+HostCopy copy_to_host(const at::Tensor& tensor);
 /// Starts a copy into `host`, of equal shape and type, which lies in registered
 /// memory (registered_memory.h). That must stay until the copy is there.
-ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host);
+HostCopy copy_to_host(const at::Tensor& tensor, const at::Tensor& host);
 
 /// The tensors on that device; those that are there, and undefined ones, as
 /// they are. What the current stream does next waits for the copies. From

@@ -42,7 +42,7 @@ class Adagrad final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const SteppedTogether& each :
+    for (const JointStep& each :
          stepped_together(groups_, parameters_, gradients, learning_rate))
       step(each);
   }
@@ -55,7 +55,7 @@ class Adagrad final : public Optimizer {
   }
 
  private:
-  void step(const SteppedTogether& each) {
+  void step(const JointStep& each) {
     const Tensors changes = with_decay(each);
     const Tensors sums = each.of(sum_);
     at::_foreach_addcmul_(sums, changes, changes);
@@ -67,7 +67,7 @@ class Adagrad final : public Optimizer {
   }
 
   /// What their changes are multiplied with in this step.
-  std::vector<at::Scalar> count(const SteppedTogether& each) {
+  std::vector<at::Scalar> count(const JointStep& each) {
     std::vector<at::Scalar> rates;
     for (const std::size_t i : each.indices) {
       const auto before = step_[i].item<double>();

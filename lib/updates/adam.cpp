@@ -90,8 +90,8 @@ class Adam final : public Optimizer {
     return [this, learning_rate](const FusedGroup& group,
                                  const StepOperands& all) {
       const auto step = decay_ == Decay::decoupled
-                            ? static_cast<Fused*>(&at::_fused_adamw_)
-                            : static_cast<Fused*>(&at::_fused_adam_);
+                            ? static_cast<FusedFunction*>(&at::_fused_adamw_)
+                            : static_cast<FusedFunction*>(&at::_fused_adam_);
       step(all.weights, all.gradients, all.states[0], all.states[1],
            /*max_exp_avg_sqs=*/{}, all.steps, learning_rate * group.lr_scale,
            options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
@@ -100,11 +100,11 @@ class Adam final : public Optimizer {
     };
   }
 
-  using Fused = void(at::TensorList, at::TensorList, at::TensorList,
-                     at::TensorList, at::TensorList, at::TensorList, double,
-                     double, double, double, double, bool, bool,
-                     const std::optional<at::Tensor>&,
-                     const std::optional<at::Tensor>&);
+  using FusedFunction = void(at::TensorList, at::TensorList, at::TensorList,
+                             at::TensorList, at::TensorList, at::TensorList,
+                             double, double, double, double, double, bool, bool,
+                             const std::optional<at::Tensor>&,
+                             const std::optional<at::Tensor>&);
 
   OptimizerOptions options_;
   NamedTensors parameters_;

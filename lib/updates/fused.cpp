@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kPiece = 32768;
 
 /// The tensors of one parameter that a step reads and writes.
-struct Stepping {
+struct StepTensors {
   at::Tensor weight;
   at::Tensor before;  ///< undefined: the weight has not moved
   at::Tensor gradient;
@@ -22,11 +22,11 @@ struct Stepping {
   Tensors steps;
 
   /// Elements in the order of memory, in which all lie alike.
-  Stepping piece(std::int64_t begin, std::int64_t size) const {
+  StepTensors piece(std::int64_t begin, std::int64_t size) const {
     const auto of = [&](const at::Tensor& all) {
       return all.as_strided({size}, {1}, all.storage_offset() + begin);
     };
-    Stepping part{of(weight), of(before), of(gradient), {}, steps};
+    StepTensors part{of(weight), of(before), of(gradient), {}, steps};
     for (const at::Tensor& state : states) part.states.push_back(of(state));
     return part;
   }
@@ -42,17 +42,17 @@ struct Stepping {
 };
 
 /// Steps what is added, several parameters or pieces in one call.
-class Batched {
+class StepBatch {
  public:
-  Batched(const FusedGroup& group, const FusedStep& step)
+  StepBatch(const FusedGroup& group, const FusedStep& step)
       : group_(group), step_(step) {}
 
-  void add(const Stepping& one) {
+  void add(const StepTensors& one) {
     operands_.add(one.weight, one.gradient, one.states, one.steps);
     elements_ += one.weight.numel();
   }
 
-  void add_moved(const Stepping& one) {
+  void add_moved(const StepTensors& one) {
     if (!one.is_dense()) {
       moved_.push_back(one.weight);
       before_.push_back(one.before);
@@ -60,7 +60,7 @@ class Batched {
     }
     const std::int64_t size = one.weight.numel();
     for (std::int64_t begin = 0; begin < size; begin += kPiece) {
-      const Stepping part = one.piece(begin, std::min(kPiece, size - begin));
+      const StepTensors part = one.piece(begin, std::min(kPiece, size - begin));
       std::memcpy(part.weight.mutable_data_ptr(), part.before.const_data_ptr(),
                   part.weight.nbytes());
       add(part);
@@ -103,7 +103,7 @@ void step_fused(const std::vector<FusedGroup>& groups,
                 const Tensors& gradients, const std::vector<Tensors>& states,
                 const FusedStep& step, const Tensors& steps) {
   for (const FusedGroup& group : groups) {
-    Batched batched(group, step);
+    StepBatch batched(group, step);
     for (const std::size_t i : group.members) {
       const at::Tensor& weight = parameters[i].second;
       const bool has_moved = i < moved.before.size();
@@ -111,11 +111,11 @@ void step_fused(const std::vector<FusedGroup>& groups,
         if (has_moved) at::Tensor(weight).copy_(moved.before[i]);
         continue;
       }
-      Stepping one{.weight = weight,
-                   .before = has_moved ? moved.before[i] : at::Tensor(),
-                   .gradient = gradient_for(weight, gradients[i]),
-                   .states = {},
-                   .steps = {}};
+      StepTensors one{.weight = weight,
+                      .before = has_moved ? moved.before[i] : at::Tensor(),
+                      .gradient = gradient_for(weight, gradients[i]),
+                      .states = {},
+                      .steps = {}};
       for (const Tensors& state : states) one.states.push_back(state[i]);
       if (!steps.empty()) one.steps.push_back(steps[i]);
       has_moved ? batched.add_moved(one) : batched.add(one);

@@ -37,10 +37,11 @@ std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
   return groups;
 }
 
-std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
-                             const NamedTensors& parameters,
-                             const Tensors& gradients, double learning_rate) {
-  std::vector<Stepped> all;
+std::vector<ParameterStep> stepped(const std::vector<FusedGroup>& groups,
+                                   const NamedTensors& parameters,
+                                   const Tensors& gradients,
+                                   double learning_rate) {
+  std::vector<ParameterStep> all;
   for (const FusedGroup& group : groups)
     for (const std::size_t i : group.members) {
       if (!gradients[i].defined()) continue;
@@ -54,30 +55,31 @@ std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
   return all;
 }
 
-at::Tensor with_decay(const Stepped& each) {
+at::Tensor with_decay(const ParameterStep& each) {
   return each.weight_decay == 0
              ? each.gradient
              : each.gradient.add(each.weight, each.weight_decay);
 }
 
-Tensors SteppedTogether::of(const Tensors& all) const {
+Tensors JointStep::of(const Tensors& all) const {
   Tensors these;
   for (const std::size_t i : indices) these.push_back(all[i]);
   return these;
 }
 
-std::vector<SteppedTogether> stepped_together(
-    const std::vector<FusedGroup>& groups, const NamedTensors& parameters,
-    const Tensors& gradients, double learning_rate) {
-  std::vector<SteppedTogether> all;
+std::vector<JointStep> stepped_together(const std::vector<FusedGroup>& groups,
+                                        const NamedTensors& parameters,
+                                        const Tensors& gradients,
+                                        double learning_rate) {
+  std::vector<JointStep> all;
   for (const FusedGroup& group : groups) {
-    const SteppedTogether none{.weight_decay = group.weight_decay,
-                               .rate = learning_rate * group.lr_scale};
-    SteppedTogether on_gpu = none;
-    for (const Stepped& one :
+    const JointStep none{.weight_decay = group.weight_decay,
+                         .rate = learning_rate * group.lr_scale};
+    JointStep on_gpu = none;
+    for (const ParameterStep& one :
          stepped({group}, parameters, gradients, learning_rate)) {
-      SteppedTogether alone = none;
-      SteppedTogether& with = one.weight.is_cpu() ? alone : on_gpu;
+      JointStep alone = none;
+      JointStep& with = one.weight.is_cpu() ? alone : on_gpu;
       with.indices.push_back(one.index);
       with.weights.push_back(one.weight);
       with.gradients.push_back(one.gradient);
@@ -88,7 +90,7 @@ std::vector<SteppedTogether> stepped_together(
   return all;
 }
 
-Tensors with_decay(const SteppedTogether& all) {
+Tensors with_decay(const JointStep& all) {
   return all.weight_decay == 0
              ? all.gradients
              : at::_foreach_add(all.gradients, all.weights, all.weight_decay);

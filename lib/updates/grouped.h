@@ -20,7 +20,7 @@ std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
                                      const NamedTensors& parameters);
 
 /// A parameter that a step moves.
-struct Stepped {
+struct ParameterStep {
   std::size_t index = 0;  ///< of the parameter
   at::Tensor weight = {};
   at::Tensor gradient = {};  ///< in the weight's layout; may be shared
@@ -29,17 +29,18 @@ struct Stepped {
 };
 
 /// The parameters that have a gradient, group by group.
-std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
-                             const NamedTensors& parameters,
-                             const Tensors& gradients, double learning_rate);
+std::vector<ParameterStep> stepped(const std::vector<FusedGroup>& groups,
+                                   const NamedTensors& parameters,
+                                   const Tensors& gradients,
+                                   double learning_rate);
 
 /// The gradient plus the decay's, a tensor of its own; without decay the
 /// gradient itself.
-at::Tensor with_decay(const Stepped& each);
+at::Tensor with_decay(const ParameterStep& each);
 
 /// Parameters of a group that a step moves by operations of many tensors, all
 /// in the same order.
-struct SteppedTogether {
+struct JointStep {
   std::vector<std::size_t> indices = {};  ///< of the parameters
   Tensors weights = {};
   Tensors gradients = {};  ///< in the weights' layout; may be shared
@@ -53,12 +54,13 @@ struct SteppedTogether {
 /// The parameters that have a gradient: on a GPU a group at a time, where each
 /// operation is one launch; on the CPU one by one, where a core's cache holds
 /// what all operations of a parameter use.
-std::vector<SteppedTogether> stepped_together(
-    const std::vector<FusedGroup>& groups, const NamedTensors& parameters,
-    const Tensors& gradients, double learning_rate);
+std::vector<JointStep> stepped_together(const std::vector<FusedGroup>& groups,
+                                        const NamedTensors& parameters,
+                                        const Tensors& gradients,
+                                        double learning_rate);
 
 /// Gradients with weight decay: with_decay() of each.
-Tensors with_decay(const SteppedTogether& all);
+Tensors with_decay(const JointStep& all);
 
 /// Zeros in the layout of each parameter, and a count of steps for each. Counts
 /// lie on the CPU, where a rule reads them without waiting for a GPU.

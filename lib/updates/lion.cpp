@@ -34,7 +34,7 @@ class Lion final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const SteppedTogether& each :
+    for (const JointStep& each :
          stepped_together(groups_, parameters_, gradients, learning_rate)) {
       const Tensors momenta = each.of(momentum_);
       const Tensors signs =

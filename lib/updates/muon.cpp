@@ -87,7 +87,7 @@ class Muon final : public Optimizer {
     Tensors of_others;
     for (std::size_t i = 0; i < gradients.size(); ++i)
       (adamw_of_[i] ? of_others : of_matrices).push_back(gradients[i]);
-    for (const Stepped& each :
+    for (const ParameterStep& each :
          stepped(groups_, matrices_, of_matrices, learning_rate))
       step(each);
     others_->step(of_others, learning_rate);
@@ -130,7 +130,7 @@ class Muon final : public Optimizer {
                               : std::sqrt(std::max(1.0, rows / columns));
   }
 
-  void step(const Stepped& each) {
+  void step(const ParameterStep& each) {
     at::Tensor& momentum = momentum_[each.index];
     momentum.lerp_(each.gradient, 1 - own_.momentum);
     const at::Tensor along =

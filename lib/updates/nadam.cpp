@@ -49,7 +49,7 @@ class Nadam final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const SteppedTogether& each :
+    for (const JointStep& each :
          stepped_together(groups_, parameters_, gradients, learning_rate))
       step(each);
   }
@@ -71,7 +71,7 @@ class Nadam final : public Optimizer {
     std::vector<at::Scalar> along_mean = {};
   };
 
-  Factors count(const SteppedTogether& each) {
+  Factors count(const JointStep& each) {
     Factors factors;
     for (const std::size_t i : each.indices) {
       const auto now = step_[i].add_(1).item<double>();
@@ -86,7 +86,7 @@ class Nadam final : public Optimizer {
     return factors;
   }
 
-  void step(const SteppedTogether& each) {
+  void step(const JointStep& each) {
     using Scalars = at::ArrayRef<at::Scalar>;
     const Factors factors = count(each);
     if (own_.decoupled)

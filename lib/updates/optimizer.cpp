@@ -108,7 +108,7 @@ void OptimizerOptions::describe(Fields& fields) {
              {.text = "what the norm is taken over: a block or the whole "
                       "model, which needs backprop at every boundary"});
     clip.key("at", clip_at,
-             {{"update", ClipAt::update}, {"replica", ClipAt::replica}},
+             {{"update", ClipPlace::update}, {"replica", ClipPlace::replica}},
              {.text = "of replicas that exchange gradients: what an update "
                       "applies, or what each replica gives the others"});
   });

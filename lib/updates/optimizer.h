@@ -38,7 +38,7 @@ enum class ClipScope : std::uint8_t { block, model };
 
 /// Place where gradients are clipped: in the update that replicas apply, or in
 /// what each replica gives the others.
-enum class ClipAt : std::uint8_t { update, replica };
+enum class ClipPlace : std::uint8_t { update, replica };
 
 struct OptimizerOptions {
   std::string name = "sgd";
@@ -54,7 +54,7 @@ struct OptimizerOptions {
   std::vector<ParameterGroup> groups = {};  ///< the first that matches holds
   double clip_norm = 0;                     ///< 0: no clipping
   ClipScope clip_scope = ClipScope::block;
-  ClipAt clip_at = ClipAt::update;
+  ClipPlace clip_at = ClipPlace::update;
   /// Decay of the MovingAverage that is evaluated and saved; 0: none.
   double average = 0;
   /// "layers.7.": what the names of the model's last layer begin with, where

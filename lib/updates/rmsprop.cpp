@@ -46,7 +46,7 @@ class Rmsprop final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const SteppedTogether& each :
+    for (const JointStep& each :
          stepped_together(groups_, parameters_, gradients, learning_rate))
       step(each);
   }
@@ -60,7 +60,7 @@ class Rmsprop final : public Optimizer {
   }
 
  private:
-  void step(const SteppedTogether& each) {
+  void step(const JointStep& each) {
     const Tensors changes = with_decay(each);
     const Tensors roots = roots_of(each, changes);
     if (velocity_.empty()) {
@@ -74,7 +74,7 @@ class Rmsprop final : public Optimizer {
   }
 
   /// What the gradients are divided by.
-  Tensors roots_of(const SteppedTogether& each, const Tensors& changes) {
+  Tensors roots_of(const JointStep& each, const Tensors& changes) {
     const double fresh = 1 - own_.alpha;
     const Tensors squares = each.of(square_);
     at::_foreach_mul_(squares, own_.alpha);

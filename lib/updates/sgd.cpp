@@ -46,7 +46,7 @@ class Sgd final : public VelocityOptimizer {
   void step_along(const Tensors& gradients, double learning_rate,
                   const StepMix& mix) override {
     const at::NoGradGuard no_grad;
-    for (const Stepped& each :
+    for (const ParameterStep& each :
          stepped(groups_, parameters_, gradients, learning_rate)) {
       const at::Tensor change = with_decay(each);
       at::Tensor& velocity = velocity_[each.index];

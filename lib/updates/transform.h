@@ -55,7 +55,7 @@ struct UpdateOptions {
   bool clipped = false;  ///< before they come, by who applies the update
   bool graphs = false;   ///< on a GPU an update may be the replay of a graph
   /// The optimizer steps only this share of each parameter, and keeps state for
-  /// no more (Sharded).
+  /// no more (ShardedOptimizer).
   Share share = {};
 };
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
-#include "lib/updates/sharded.h"
+#include "lib/updates/sharded_optimizer.h"
 
 namespace sluice {
 
@@ -50,9 +50,9 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
   const auto make = [&](const NamedTensors& stepped) {
     return make_optimizer(options.optimizer, stepped);
   };
-  optimizer_ = options.share.is_all()
-                   ? make(parameters)
-                   : std::make_unique<Sharded>(make, parameters, options.share);
+  optimizer_ = options.share.is_all() ? make(parameters)
+                                      : std::make_unique<ShardedOptimizer>(
+                                            make, parameters, options.share);
   velocity_ = dynamic_cast<VelocityOptimizer*>(optimizer_.get());
   if (can_be_graphs(options)) graph_.emplace();
 }

@@ -1,13 +1,14 @@
 // Features replay (Huo, Gu, Huang, NeurIPS 2018, arXiv:1807.04511): only the
 // input is kept; the backward forwards it again, through the weights of today.
-#include "lib/weights/forwarded_twice.h"
+#include "lib/weights/double_forward.h"
 
 namespace sluice {
 namespace {
 
-class Current final : public WeightView {
+class CurrentView final : public WeightView {
  public:
-  Current(Block& block, StatisticsAt statistics) : passes_(block, statistics) {}
+  CurrentView(Block& block, StatisticsPass statistics)
+      : passes_(block, statistics) {}
 
   Tensors forward(Flight& flight) override { return passes_.forward(flight); }
 
@@ -18,13 +19,13 @@ class Current final : public WeightView {
   void restore(Flight&, const Tensors&) override {}
 
  private:
-  ForwardedTwice passes_;
+  DoubleForward passes_;
 };
 
 }  // namespace
 
 std::unique_ptr<WeightView> make_current(const WeightViewSite& site) {
-  return std::make_unique<Current>(site.block, site.statistics);
+  return std::make_unique<CurrentView>(site.block, site.statistics);
 }
 
 }  // namespace sluice

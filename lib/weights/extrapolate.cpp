@@ -16,9 +16,9 @@
 namespace sluice {
 namespace {
 
-class Extrapolate final : public WeightView {
+class ExtrapolatedView final : public WeightView {
  public:
-  explicit Extrapolate(const WeightViewSite& site)
+  explicit ExtrapolatedView(const WeightViewSite& site)
       : block_(site.block),
         decay_(site.weights.decay),
         saved_(site.saved),
@@ -65,7 +65,7 @@ class Extrapolate final : public WeightView {
   }
 
   void restore(Flight& flight, const Tensors& weights) override {
-    const BuffersKept kept(block_);
+    const BufferGuard kept(block_);
     if (saved_) flight.weights = weights;
     forward_on(weights, flight);
   }
@@ -117,7 +117,7 @@ class Extrapolate final : public WeightView {
 }  // namespace
 
 std::unique_ptr<WeightView> make_extrapolate(const WeightViewSite& site) {
-  return std::make_unique<Extrapolate>(site);
+  return std::make_unique<ExtrapolatedView>(site);
 }
 
 }  // namespace sluice

@@ -35,7 +35,7 @@ class KeptGraph final : public WeightView {
   }
 
   void restore(Flight& flight, const Tensors& weights) override {
-    const BuffersKept kept(block_);
+    const BufferGuard kept(block_);
     const Tensors now = copied_weights(block_);
     overwrite_weights(weights, block_);
     forward(flight);

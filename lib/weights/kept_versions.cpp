@@ -32,7 +32,7 @@ Tensors KeptVersions::weights_of(const Flight& flight) const {
 }
 
 void KeptVersions::restore(Flight& flight, const Tensors& weights) {
-  const BuffersKept kept(block_);
+  const BufferGuard kept(block_);
   flight.block = versions_.contains(flight.version)
                      ? versions_.at(flight.version)
                      : storage_.copy_of(weights);

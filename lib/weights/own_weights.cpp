@@ -27,7 +27,7 @@ Tensors OwnWeights::weights_of(const Flight& flight) const {
 }
 
 void OwnWeights::restore(Flight& flight, const Tensors& weights) {
-  const BuffersKept kept(block_);
+  const BufferGuard kept(block_);
   forward_on(versions_.copy_of(weights), flight);
 }
 

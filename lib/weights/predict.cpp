@@ -13,9 +13,9 @@
 namespace sluice {
 namespace {
 
-class Predict final : public OwnWeights {
+class PredictView final : public OwnWeights {
  public:
-  Predict(Block& block, const UpdateChain& update)
+  PredictView(Block& block, const UpdateChain& update)
       : OwnWeights(block), update_(update) {}
 
  private:
@@ -49,7 +49,7 @@ void check_predict(const OptimizerOptions& optimizer) {
 }
 
 std::unique_ptr<WeightView> make_predict(const WeightViewSite& site) {
-  return std::make_unique<Predict>(site.block, site.update);
+  return std::make_unique<PredictView>(site.block, site.update);
 }
 
 }  // namespace sluice

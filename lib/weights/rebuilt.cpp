@@ -9,9 +9,9 @@
 namespace sluice {
 namespace {
 
-class Rebuilt final : public WeightView {
+class RebuiltView final : public WeightView {
  public:
-  explicit Rebuilt(Block& block) : block_(block) {}
+  explicit RebuiltView(Block& block) : block_(block) {}
 
   Tensors forward(Flight& flight) override {
     const at::NoGradGuard no_grad;
@@ -23,7 +23,7 @@ class Rebuilt final : public WeightView {
                  "block {} would rebuild the graph of batch {}, forwarded with "
                  "weight version {}, with version {}",
                  block_.index(), flight.pass.batch, flight.version, version);
-    const BuffersKept kept(block_);
+    const BufferGuard kept(block_);
     return {forward_with_graph(block_, flight), values_of(block_.parameters())};
   }
 
@@ -36,7 +36,7 @@ class Rebuilt final : public WeightView {
 }  // namespace
 
 std::unique_ptr<WeightView> make_rebuilt(const WeightViewSite& site) {
-  return std::make_unique<Rebuilt>(site.block);
+  return std::make_unique<RebuiltView>(site.block);
 }
 
 }  // namespace sluice

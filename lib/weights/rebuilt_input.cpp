@@ -12,14 +12,14 @@
 
 #include "lib/base/error.h"
 #include "lib/tensors/leaves.h"
-#include "lib/weights/forwarded_twice.h"
+#include "lib/weights/double_forward.h"
 
 namespace sluice {
 namespace {
 
 class RebuiltInput final : public WeightView {
  public:
-  RebuiltInput(Block& block, StatisticsAt statistics, bool gradient_to_below)
+  RebuiltInput(Block& block, StatisticsPass statistics, bool gradient_to_below)
       : block_(block),
         passes_(block, statistics),
         gradient_to_below_(gradient_to_below) {}
@@ -43,13 +43,13 @@ class RebuiltInput final : public WeightView {
     SLUICE_CHECK(!outputs.empty(),
                  "block {}: its output of batch {} has not come back",
                  block_.index(), flight.pass.batch);
-    const BuffersKept kept(block_);
+    const BufferGuard kept(block_);
     const at::NoGradGuard no_grad;
     return leaves_of(block_.inverse(outputs, flight.pass), gradient_to_below_);
   }
 
   Block& block_;
-  ForwardedTwice passes_;
+  DoubleForward passes_;
   bool gradient_to_below_;
 };
 

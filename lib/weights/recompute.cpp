@@ -10,9 +10,9 @@
 namespace sluice {
 namespace {
 
-class Recompute final : public WeightView {
+class RecomputeView final : public WeightView {
  public:
-  explicit Recompute(Block& block) : block_(block), versions_(block) {}
+  explicit RecomputeView(Block& block) : block_(block), versions_(block) {}
 
   Tensors forward(Flight& flight) override {
     flight.block = versions_.today();
@@ -21,7 +21,7 @@ class Recompute final : public WeightView {
   }
 
   Graph graph_of(Flight& flight, std::int64_t) override {
-    const BuffersKept kept(block_);
+    const BufferGuard kept(block_);
     return {forward_with_graph(*flight.block, flight),
             values_of(flight.block->parameters())};
   }
@@ -46,7 +46,7 @@ class Recompute final : public WeightView {
 }  // namespace
 
 std::unique_ptr<WeightView> make_recompute(const WeightViewSite& site) {
-  return std::make_unique<Recompute>(site.block);
+  return std::make_unique<RecomputeView>(site.block);
 }
 
 }  // namespace sluice

@@ -92,7 +92,7 @@ struct WeightViewSite {
   Block& block;
   /// The block's update chain; the block's own parameters come first in it.
   const UpdateChain& update;
-  StatisticsAt statistics = StatisticsAt::forward;
+  StatisticsPass statistics = StatisticsPass::forward;
   /// Whether the weights of a batch's forward will be read, by a checkpoint or
   /// by a correction of stale gradients: `mixed` then keeps copies of weights
   /// that it would not need otherwise.

@@ -17,7 +17,8 @@ void copy_each(const Tensors& from, const NamedTensors& to) {
 
 }  // namespace
 
-EvaluatedWeights::EvaluatedWeights(const Block& block, const Trained& trained)
+EvaluatedWeights::EvaluatedWeights(const Block& block,
+                                   const TrainedTensors& trained)
     : block_(block), trained_(trained) {}
 
 Block& EvaluatedWeights::twin() {

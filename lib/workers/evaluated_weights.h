@@ -4,7 +4,7 @@
 
 #include "lib/blocks/block.h"
 #include "lib/tensors/tensors.h"
-#include "lib/workers/trained.h"
+#include "lib/workers/trained_tensors.h"
 
 namespace sluice {
 
@@ -14,10 +14,10 @@ namespace sluice {
 class EvaluatedWeights {
  public:
   /// Both outlive it.
-  EvaluatedWeights(const Block& block, const Trained& trained);
+  EvaluatedWeights(const Block& block, const TrainedTensors& trained);
 
-  /// Values of all that is trained, in the order of Trained::all(), or of the
-  /// first of them.
+  /// Values of all that is trained, in the order of TrainedTensors::all(), or
+  /// of the first of them.
   void set_weights(const Tensors& values);
   /// Values of the block's buffers, in their order.
   void set_buffers(const Tensors& values);
@@ -33,7 +33,7 @@ class EvaluatedWeights {
   Block& twin();
 
   const Block& block_;
-  const Trained& trained_;
+  const TrainedTensors& trained_;
   std::optional<Block> twin_;
   NamedTensors heads_;  // what is trained beside the block's own
 };

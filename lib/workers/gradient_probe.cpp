@@ -24,7 +24,7 @@ std::set<std::string> named_in(const NamedTensors& tensors) {
 }
 
 /// Gradients of the same parameters: what was applied, and the true ones.
-struct Compared {
+struct GradientPair {
   std::vector<std::string> names = {};
   Tensors applied = {};
   Tensors truth = {};
@@ -39,12 +39,12 @@ struct Compared {
 
 /// Applied and true gradients of the block's parameters, which are among
 /// `weights`.
-Compared compared(const Application& application, const NamedTensors& truth,
-                  const NamedTensors& weights) {
+GradientPair compared(const Application& application, const NamedTensors& truth,
+                      const NamedTensors& weights) {
   const std::map<std::string, at::Tensor> applied(application.gradients.begin(),
                                                   application.gradients.end());
   const std::set<std::string> own = named_in(weights);
-  Compared all;
+  GradientPair all;
   for (const auto& [name, wanted] : truth) {
     if (!own.contains(name)) continue;
     const auto found = applied.find(name);
@@ -54,8 +54,8 @@ Compared compared(const Application& application, const NamedTensors& truth,
   return all;
 }
 
-std::map<std::int64_t, Compared> by_layer(const Compared& block) {
-  std::map<std::int64_t, Compared> layers;
+std::map<std::int64_t, GradientPair> by_layer(const GradientPair& block) {
+  std::map<std::int64_t, GradientPair> layers;
   for (std::size_t i = 0; i < block.names.size(); ++i)
     if (const auto layer = layer_of_name(block.names[i]))
       layers[*layer].add(block.names[i], block.applied[i], block.truth[i]);
@@ -108,11 +108,11 @@ void GradientProbe::compare(Turn& turn) {
 
 void GradientProbe::tell(const Application& application, Turn& turn) {
   const NamedTensors& truth = truth_of(application.source_batch, turn);
-  const Compared block =
+  const GradientPair block =
       compared(application, truth, turn.weights.at(application.block));
-  records::OfBatch place = {.turn = application.turn,
-                            .block = application.block,
-                            .batch = application.batch};
+  records::BatchFields place = {.turn = application.turn,
+                                .block = application.block,
+                                .batch = application.batch};
   if (parts_.replicas > 1) place.replica = application.replica;
   const Likeness alike = likeness(block.applied, block.truth);
   parts_.sink->write(records::Probe{place, alike.cosine, alike.norm_ratio,
@@ -129,7 +129,7 @@ void GradientProbe::tell(const Application& application, Turn& turn) {
 /// The replicas that sum their gradients have the same weights.
 void GradientProbe::tell_exchanged(const Application& application, Turn& turn) {
   const NamedTensors truth = mean_truth(application.source_batch, turn);
-  const Compared block =
+  const GradientPair block =
       compared(application, truth, turn.weights.at(application.block));
   const Likeness alike = likeness(block.applied, block.truth);
   parts_.sink->write(records::ExchangeProbe{{.turn = application.turn,

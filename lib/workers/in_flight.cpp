@@ -38,7 +38,7 @@ std::int64_t kept_bytes(const Flight& flight) {
          bytes_of(flight.attachments);
 }
 
-std::int64_t kept_bytes(const ToLearn& lesson) {
+std::int64_t kept_bytes(const PendingLesson& lesson) {
   return bytes_of(lesson.features) + bytes_of({lesson.labels}) +
          bytes_of(lesson.from_above) + bytes_of(lesson.answer) +
          bytes_of(lesson.attachments);
@@ -71,11 +71,11 @@ Flight BatchesInFlight::take_flight(std::int64_t batch) {
   return taken(flights, batch);
 }
 
-ToLearn BatchesInFlight::take_lesson(std::int64_t batch) {
+PendingLesson BatchesInFlight::take_lesson(std::int64_t batch) {
   return taken(lessons, batch);
 }
 
-Asked BatchesInFlight::take_half(std::int64_t batch) {
+PendingBackward BatchesInFlight::take_half(std::int64_t batch) {
   return taken(halves, batch);
 }
 
@@ -154,8 +154,8 @@ void BatchesInFlight::restore(
   const std::string all_lessons = fmt::format("lessons.{}", block);
   for (const std::int64_t batch : saved.numbers_below(all_lessons)) {
     const std::string name = fmt::format("{}.{}", all_lessons, batch);
-    ToLearn lesson{list(name + ".feature"), list(name + ".label").at(0),
-                   list(name + ".gradient"), pass_for(batch)};
+    PendingLesson lesson{list(name + ".feature"), list(name + ".label").at(0),
+                         list(name + ".gradient"), pass_for(batch)};
     const std::string answer = fmt::format("{}.{}", name, kAnswer);
     if (saved.has(answer + ".count")) lesson.answer = list(answer);
     for (const std::string& what : plan.keeps)

@@ -17,7 +17,7 @@
 namespace sluice {
 
 /// A batch between its backward and the lesson that an end takes from it.
-struct ToLearn {
+struct PendingLesson {
   Tensors features = {};
   at::Tensor labels = {};
   Tensors from_above = {};  ///< if backward has taken it
@@ -27,23 +27,23 @@ struct ToLearn {
 };
 
 /// A backward: what its signal is, before it is taken back.
-struct Asked {
+struct PendingBackward {
   Flight flight;
   Graph graph = {};
   std::vector<Pull> pulls = {};
   std::vector<SplitBackward> halves = {};  ///< between the two of a backward
   Signal signal = {};
   Tensors parameters = {};  ///< of the visits so far: gradients of the block's
-  ToLearn lesson = {};
+  PendingLesson lesson = {};
   Tensors forward_weights = {};  ///< where a correction wants them
-  at::Tensor losses = {};        ///< Down::losses
+  at::Tensor losses = {};        ///< DownPayload::losses
 };
 
 /// What a block holds of the batches that its ledger has marked.
 struct BatchesInFlight {
-  std::map<std::int64_t, Flight> flights = {};   ///< Mark::in_flight
-  std::map<std::int64_t, ToLearn> lessons = {};  ///< Mark::lesson
-  std::map<std::int64_t, Asked> halves = {};     ///< Mark::halved
+  std::map<std::int64_t, Flight> flights = {};          ///< Mark::in_flight
+  std::map<std::int64_t, PendingLesson> lessons = {};   ///< Mark::lesson
+  std::map<std::int64_t, PendingBackward> halves = {};  ///< Mark::halved
 
   bool empty() const;
   /// Whether a batch was forwarded with that version of the weights, and has
@@ -52,8 +52,8 @@ struct BatchesInFlight {
   std::size_t graphs() const;
   /// Each takes what is held of the batch, which must be there, out of its map.
   Flight take_flight(std::int64_t batch);
-  ToLearn take_lesson(std::int64_t batch);
-  Asked take_half(std::int64_t batch);
+  PendingLesson take_lesson(std::int64_t batch);
+  PendingBackward take_half(std::int64_t batch);
 
   /// What is kept; a graph whose batch is no flight any more counts too.
   MemoryUse memory(const WeightView& view, std::int64_t other_graphs) const;

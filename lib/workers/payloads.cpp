@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-std::int64_t Down::bytes() const {
+std::int64_t DownPayload::bytes() const {
   std::int64_t bytes = bytes_of(answer) + bytes_of(returned);
   if (losses.defined()) bytes += static_cast<std::int64_t>(losses.nbytes());
   for (const Tensors& each : gradients) bytes += bytes_of(each);
@@ -43,7 +43,7 @@ Payload unpack_up(const Message& message, const BlockPlan& plan,
   return payload;
 }
 
-void pack_down(const Down& down, const Codec* codec, Message& message) {
+void pack_down(const DownPayload& down, const Codec* codec, Message& message) {
   for (std::size_t way = 0; way < down.gradients.size(); ++way)
     pack(down.gradients[way], gradient_name(way), codec, message);
   if (!down.answer.empty()) pack(down.answer, kAnswer, message);
@@ -51,9 +51,9 @@ void pack_down(const Down& down, const Codec* codec, Message& message) {
   if (down.losses.defined()) pack({down.losses}, kLosses, message);
 }
 
-Down unpack_down(const Message& message, const BlockPlan& sender,
-                 const Codec* codec, const c10::Device& device) {
-  Down down;
+DownPayload unpack_down(const Message& message, const BlockPlan& sender,
+                        const Codec* codec, const c10::Device& device) {
+  DownPayload down;
   for (int way = 0; way < sender.leaving; ++way)
     down.gradients.push_back(unpack(
         message, gradient_name(static_cast<std::size_t>(way)), codec, device));

@@ -16,7 +16,7 @@
 namespace sluice {
 
 /// What goes down a boundary for a batch.
-struct Down {
+struct DownPayload {
   std::vector<Tensors> gradients = {};  ///< by GradientPart::leaving
   Tensors answer = {};                  ///< Upper::answer()
   Tensors returned = {};                ///< the input, BlockPlan::returns_input
@@ -31,7 +31,7 @@ struct Down {
 inline constexpr const char* kAnswer = "answer";
 /// The input that goes down again.
 inline constexpr const char* kReturned = "returned";
-/// Down::losses.
+/// DownPayload::losses.
 inline constexpr const char* kLosses = "losses";
 /// What a gradient that leaves this way is called there.
 std::string gradient_name(std::size_t way);
@@ -50,9 +50,9 @@ void pack_up(const Tensors& outputs, const Payload& fed,
 Payload unpack_up(const Message& message, const BlockPlan& plan,
                   const Codec* codec, const c10::Device& device);
 
-void pack_down(const Down& down, const Codec* codec, Message& message);
+void pack_down(const DownPayload& down, const Codec* codec, Message& message);
 /// `sender`: the plan of the block above.
-Down unpack_down(const Message& message, const BlockPlan& sender,
-                 const Codec* codec, const c10::Device& device);
+DownPayload unpack_down(const Message& message, const BlockPlan& sender,
+                        const Codec* codec, const c10::Device& device);
 
 }  // namespace sluice

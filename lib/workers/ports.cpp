@@ -70,7 +70,7 @@ Message Ports::expected(Receiver& from, int peer, MessageKind kind,
 
 /// The next message that is not told to be skipped.
 std::optional<Message> Ports::receive(Receiver& from, int peer) {
-  const SeatClock::Waiting waiting(clock_);
+  const SeatClock::WaitScope waiting(clock_);
   while (true) {
     const SteadyTime since = std::chrono::steady_clock::now();
     std::optional<Message> message = from.receive();
@@ -89,7 +89,7 @@ Inbox::Next Ports::next_below() {
 }
 
 void Ports::send(Sender& to, int peer, Message message) {
-  const SeatClock::Waiting waiting(clock_);
+  const SeatClock::WaitScope waiting(clock_);
   const MessageHead head{message.kind, message.batch, message.round};
   const SteadyTime since = std::chrono::steady_clock::now();
   to.send(std::move(message));
@@ -117,7 +117,7 @@ void Ports::run_free(const std::shared_ptr<Bell>& bell) {
 }
 
 bool Ports::wait(const Bell& bell, std::uint64_t heard) {
-  const SeatClock::Waiting waiting(clock_);
+  const SeatClock::WaitScope waiting(clock_);
   return bell.wait(heard, patience_);
 }
 

@@ -70,11 +70,12 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
   known_late_.clear();
   ledger_ = {};
   view_ = make_weight_view(
-      plan(), {.block = block_,
-               .update = trained_.update(),
-               .statistics = plan().statistics.value_or(StatisticsAt::forward),
-               .saved = !settings_.checkpoint_folder.empty() ||
-                        settings_.optimizer.wants_forward_weights});
+      plan(),
+      {.block = block_,
+       .update = trained_.update(),
+       .statistics = plan().statistics.value_or(StatisticsPass::forward),
+       .saved = !settings_.checkpoint_folder.empty() ||
+                settings_.optimizer.wants_forward_weights});
 }
 
 void Seat::execute(const Action& action) {
@@ -127,7 +128,7 @@ void Seat::perform(const Action& action) {
   served_as_ = 0;
   SLUICE_CHECK(ledger_.may(action), "{} ({}) lacks {}", name(), to_text(action),
                ledger_.lacks(action));
-  static const ByOp<void (Seat::*)(const Action&)> does = {
+  static const OpValues<void (Seat::*)(const Action&)> does = {
       {Op::forward, &Seat::forward},
       {Op::backward, &Seat::backward},
       {Op::update, &Seat::update},
@@ -168,9 +169,9 @@ Pass Seat::pass_for(std::int64_t batch, bool training) const {
 
 /// Whether it clips its gradients before the other replicas see them.
 bool Seat::clips_own() const {
-  return plan().exchange.what == Exchanged::gradients &&
+  return plan().exchange.what == ExchangedTensors::gradients &&
          settings_.optimizer.clip_norm > 0 &&
-         settings_.optimizer.clip_at == ClipAt::replica;
+         settings_.optimizer.clip_at == ClipPlace::replica;
 }
 
 /// What of each parameter this replica steps.

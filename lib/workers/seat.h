@@ -29,13 +29,13 @@
 #include "lib/workers/moving_average.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
-#include "lib/workers/replicated.h"
+#include "lib/workers/replica_sync.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_log.h"
 #include "lib/workers/seat_options.h"
 #include "lib/workers/seat_timeline.h"
-#include "lib/workers/sent_down.h"
-#include "lib/workers/trained.h"
+#include "lib/workers/sent_payloads.h"
+#include "lib/workers/trained_tensors.h"
 #include "lib/workers/watched_turn.h"
 #include "lib/workers/window.h"
 
@@ -93,7 +93,7 @@ struct SeatParts {
   std::shared_ptr<MemoryAccount> memory = nullptr;
   std::shared_ptr<Observer> observer = nullptr;
   /// The replicas of the block; empty: it has one.
-  Replicated::Ways replicas = {};
+  ReplicaSync::Ways replicas = {};
 };
 
 /// Executes the actions of one replica of a block, on its device; the
@@ -118,12 +118,12 @@ class Seat {
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
-  /// Replicated::bytes_of_centre().
+  /// ReplicaSync::bytes_of_centre().
   std::int64_t bytes_of_centre(int members) const {
     return replicas_.bytes_of_centre(members);
   }
   /// Weights of the block and its ends, and the tensors of ends that start as
-  /// copies of weights (Trained).
+  /// copies of weights (TrainedTensors).
   NamedTensors weights() const { return trained_.weights(); }
   NamedTensors copied() const { return trained_.copied(); }
   /// State of a checkpoint beside the weights: of the optimizer, counters
@@ -233,21 +233,22 @@ class Seat {
   Flight flight_of(const Action& action, const Payload& fed) const;
   Message message_of(MessageKind kind, const Action& action) const;
   void send_up(Message message, const Tensors& outputs, const Payload& fed);
-  Down receive_from_above(const Action& action, std::int64_t round = 0);
+  DownPayload receive_from_above(const Action& action, std::int64_t round = 0);
   bool brings_losses() const;
-  at::Tensor losses_of(const Asked& asked) const;
-  void tell_source(const Action& action, Asked& asked);
-  Down down_of(std::vector<Tensors> gradients, const Tensors& inputs) const;
-  void send_down(const Action& action, const Down& down);
+  at::Tensor losses_of(const PendingBackward& asked) const;
+  void tell_source(const Action& action, PendingBackward& asked);
+  DownPayload down_of(std::vector<Tensors> gradients,
+                      const Tensors& inputs) const;
+  void send_down(const Action& action, const DownPayload& down);
   std::int64_t under_way_below() const;
 
-  Asked ask_above(const Action& action);
-  Asked ask_own(const Action& action);
-  void forward_again(const Action& action, Asked& asked);
-  void ask_again(const Action& action, Asked& asked);
-  void send_up_again(const Action& action, const Asked& asked);
-  Asked opened(const Action& action, Tensors returned = {});
-  void apply(const Action& action, const Asked& asked,
+  PendingBackward ask_above(const Action& action);
+  PendingBackward ask_own(const Action& action);
+  void forward_again(const Action& action, PendingBackward& asked);
+  void ask_again(const Action& action, PendingBackward& asked);
+  void send_up_again(const Action& action, const PendingBackward& asked);
+  PendingBackward opened(const Action& action, Tensors returned = {});
+  void apply(const Action& action, const PendingBackward& asked,
              const Tensors& parameters);
   at::Tensor squared_norms() const;
   at::Tensor told_norm(const Action& action, const UpdateInfo& info) const;
@@ -286,8 +287,8 @@ class Seat {
   std::shared_ptr<const Codec> codec_above_;
   Sources sources_;
   std::shared_ptr<MemoryAccount> memory_;
-  Trained trained_;
-  Replicated replicas_;
+  TrainedTensors trained_;
+  ReplicaSync replicas_;
   EvaluatedWeights evaluated_;
   std::optional<MovingAverage> average_;  // of the replica that evaluates
   SeatClock clock_;
@@ -299,7 +300,7 @@ class Seat {
   std::unique_ptr<WeightView> view_;  // of the phase
   Ledger ledger_;
   BatchesInFlight held_;
-  SentDown sent_down_;
+  SentPayloads sent_down_;
   Window window_;
   /// Updates of the weights; where a centre is given gradients, those that it
   /// had made when the block took its weights.
@@ -310,7 +311,7 @@ class Seat {
   Tensors pulls_;                 // what the next update adds to the weights
   Tensors lesson_;                // gradients of one, to be published
   std::vector<Tensors> shared_;   // gradients that it applies one by one
-  Served served_;                 // what the next update takes from a centre
+  ServerAnswer served_;           // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action
   std::int64_t merged_turn_ = -1;
   std::int64_t late_ = 0;                 // gradients that were dropped

@@ -27,8 +27,8 @@ std::int64_t round_from_above(const BlockPlan& plan) {
 
 /// A batch whose backward begins, with its graph. `returned`: the block's
 /// output of it, where it came back.
-Asked Seat::opened(const Action& action, Tensors returned) {
-  Asked asked{.flight = held_.take_flight(action.batch)};
+PendingBackward Seat::opened(const Action& action, Tensors returned) {
+  PendingBackward asked{.flight = held_.take_flight(action.batch)};
   asked.flight.returned = std::move(returned);
   if (settings_.optimizer.wants_forward_weights)
     asked.forward_weights = view_->weights_of(asked.flight);
@@ -38,10 +38,10 @@ Asked Seat::opened(const Action& action, Tensors returned) {
 }
 
 /// What comes from above, and what the end above the block makes of it.
-Asked Seat::ask_above(const Action& action) {
+PendingBackward Seat::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
-  Down arrived;
+  DownPayload arrived;
   if (plan().gradient_from_above)
     arrived = receive_from_above(action, round_from_above(plan()));
   Tensors target_above;
@@ -51,10 +51,10 @@ Asked Seat::ask_above(const Action& action) {
   }
   const bool is_one = plan().is_merged() && !arrived.gradients.empty();
   const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
-  Asked asked = opened(action, std::move(arrived.returned));
+  PendingBackward asked = opened(action, std::move(arrived.returned));
   const Flight& flight = asked.flight;
   const Tensors features = leaves_of(asked.graph.outputs, true);
-  const Unchanged unchanged({&from_above, &target_above, &features});
+  const WriteCheck unchanged({&from_above, &target_above, &features});
   asked.pulls = pulls_of(plan(),
                          {.turn = action.turn,
                           .batch = action.batch,
@@ -82,7 +82,7 @@ Asked Seat::ask_above(const Action& action) {
 }
 
 /// The gradients are part of the next update.
-void Seat::apply(const Action& action, const Asked& asked,
+void Seat::apply(const Action& action, const PendingBackward& asked,
                  const Tensors& parameters) {
   const Flight& flight = asked.flight;
   const Signal& signal = asked.signal;
@@ -118,12 +118,12 @@ void Seat::apply(const Action& action, const Asked& asked,
 void Seat::backward(const Action& action) {
   if (plan().sweeps) return sweep(action);
   if (plan().rounds() > 1) return visit(action);
-  Asked asked = ask_above(action);
-  const Pulled pulled =
+  PendingBackward asked = ask_above(action);
+  const PullResult pulled =
       vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
   tell_source(action, asked);
   apply(action, asked, pulled.parameters);
-  Down down = down_of(pulled.inputs, asked.flight.inputs);
+  DownPayload down = down_of(pulled.inputs, asked.flight.inputs);
   down.losses = asked.losses;
   send_down(action, down);
   if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
@@ -133,7 +133,7 @@ void Seat::backward_input(const Action& action) {
   SLUICE_CHECK(!run_plan().model_norm,
                "block {}: the norm goes down with the gradients of the weights",
                block());
-  Asked asked = ask_above(action);
+  PendingBackward asked = ask_above(action);
   const std::vector<Tensors> pulled =
       vjp_inputs(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls,
                  asked.halves);
@@ -143,7 +143,7 @@ void Seat::backward_input(const Action& action) {
 }
 
 void Seat::backward_weights(const Action& action) {
-  Asked asked = held_.take_half(action.batch);
+  PendingBackward asked = held_.take_half(action.batch);
   Tensors pulled = vjp_weights(asked.pulls, asked.halves);
   pulled.resize(asked.graph.parameters.size());
   apply(action, asked, pulled);

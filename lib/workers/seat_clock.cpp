@@ -21,12 +21,12 @@ void SeatClock::collect() {
   if (gpu_) gpu_->collect(spent_, /*all=*/true);
 }
 
-SeatClock::Waiting::Waiting(SeatClock& clock)
+SeatClock::WaitScope::WaitScope(SeatClock& clock)
     : stopwatch_(clock.spent_.waiting),
       gpu_(clock.gpu_),
       was_running_(gpu_ && gpu_->pause()) {}
 
-SeatClock::Waiting::~Waiting() {
+SeatClock::WaitScope::~WaitScope() {
   if (was_running_) gpu_->resume();
 }
 

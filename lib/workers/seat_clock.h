@@ -24,12 +24,12 @@ class SeatClock {
   void collect();
 
   /// Adds its lifetime to the block's waiting time.
-  class Waiting {
+  class WaitScope {
    public:
-    explicit Waiting(SeatClock& clock);
-    ~Waiting();
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
+    explicit WaitScope(SeatClock& clock);
+    ~WaitScope();
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
 
    private:
     Stopwatch stopwatch_;

@@ -55,7 +55,7 @@ void SeatLog::write(const Record& record) const {
   if (sink_) sink_->write(record);
 }
 
-records::OfBatch SeatLog::place_of(const Action& action) const {
+records::BatchFields SeatLog::place_of(const Action& action) const {
   // The turn that the samples came from: readers of the metrics know turns, not
   // the batches that a turn is cut into.
   return {.turn = action.turn,
@@ -152,8 +152,8 @@ void SeatLog::status(const Action& action, double waiting, const Link& below,
 }
 
 void SeatLog::dropped(std::size_t messages) const {
-  write(records::Dropped{.boundary = block_,
-                         .messages = static_cast<std::int64_t>(messages)});
+  write(records::DropCount{.boundary = block_,
+                           .messages = static_cast<std::int64_t>(messages)});
 }
 
 void SeatLog::hashed(const Action& action, const NamedTensors& gradients,

@@ -94,7 +94,7 @@ class SeatLog {
   void write(const Record& record) const;
 
  private:
-  records::OfBatch place_of(const Action& action) const;
+  records::BatchFields place_of(const Action& action) const;
 
   int block_;
   std::optional<int> replica_;

@@ -79,14 +79,15 @@ void Seat::send_up(Message message, const Tensors& outputs,
   ports_.send_up(std::move(message));
 }
 
-Down Seat::receive_from_above(const Action& action, std::int64_t round) {
+DownPayload Seat::receive_from_above(const Action& action, std::int64_t round) {
   Action taken = action;
   taken.round = round;
   const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm && !is_norm_of_exchanged(run_plan(), number_))
     take_norm(message);
-  Down down = unpack_down(message, by_block(run_plan().blocks, block() + 1),
-                          codec_above_.get(), device());
+  DownPayload down =
+      unpack_down(message, by_block(run_plan().blocks, block() + 1),
+                  codec_above_.get(), device());
   if (brings_losses())
     if (const Tensors losses = unpack(message, kLosses); !losses.empty())
       down.losses = losses[0];
@@ -101,7 +102,7 @@ bool Seat::brings_losses() const {
 
 /// For the source of each sample by itself, whatever the run's loss is made of:
 /// as evaluations report it. For replicas the one that they train by.
-at::Tensor Seat::losses_of(const Asked& asked) const {
+at::Tensor Seat::losses_of(const PendingBackward& asked) const {
   const at::NoGradGuard no_grad;
   if (!settings_.tells_losses)
     return asked.signal.loss.detach().to(at::kCPU, at::kDouble).reshape({1});
@@ -116,7 +117,7 @@ at::Tensor Seat::losses_of(const Asked& asked) const {
 }
 
 /// The losses have come down to where the batch came from.
-void Seat::tell_source(const Action& action, Asked& asked) {
+void Seat::tell_source(const Action& action, PendingBackward& asked) {
   if (block() != 1 || !settings_.tells_losses || !asked.losses.defined())
     return;
   for (auto& figure : sources_.training->learn(
@@ -124,15 +125,15 @@ void Seat::tell_source(const Action& action, Asked& asked) {
     asked.signal.figures.push_back(std::move(figure));
 }
 
-Down Seat::down_of(std::vector<Tensors> gradients,
-                   const Tensors& inputs) const {
-  Down down{std::move(gradients)};
+DownPayload Seat::down_of(std::vector<Tensors> gradients,
+                          const Tensors& inputs) const {
+  DownPayload down{std::move(gradients)};
   if (plan().returns_input) down.returned = leaves_of(inputs, false);
   if (plan().answers()) down.answer = ends().upper->answer(block_);
   return down;
 }
 
-void Seat::send_down(const Action& action, const Down& down) {
+void Seat::send_down(const Action& action, const DownPayload& down) {
   if (!plan().gradient_to_below() && !plan().answers()) return;
   Message message = message_of(MessageKind::gradient, action);
   pack_down(down, codec_below_.get(), message);

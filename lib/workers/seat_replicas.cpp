@@ -28,12 +28,13 @@ void Seat::take_shared() {
 /// Whether a centre makes the block's updates, of the gradients that it is
 /// given.
 bool Seat::pushes_gradients() const {
-  return replicas_.is_served() && replicas_.what() == Exchanged::gradients;
+  return replicas_.is_served() &&
+         replicas_.what() == ExchangedTensors::gradients;
 }
 
 /// The weights that the centre has made of the window's gradients.
 double Seat::take_served() {
-  const Served served = std::exchange(served_, {});
+  const ServerAnswer served = std::exchange(served_, {});
   trained_.assign(served.tensors, view_->next_weights());
   version_ = served.clock;
   return served.rate;
@@ -64,7 +65,7 @@ void Seat::exchange(const Action& action) {
 double Seat::weight_of(const Action& action) const {
   const ReplicaExchange& exchange = plan().exchange;
   const bool sums_gradients = exchange.members > 1 &&
-                              exchange.what == Exchanged::gradients &&
+                              exchange.what == ExchangedTensors::gradients &&
                               exchange.graph.is_all() && !exchange.served;
   const MicroBatches& cut = plan().micro_batches;
   return sums_gradients || cut.dealt > 1 ? weight_in_turn(cut, action.batch)
@@ -80,7 +81,7 @@ Learners& Seat::learners_of(const Action& exchange) {
 void Seat::settle_lesson(const Action& action) {
   Tensors sum;
   {
-    const SeatClock::Waiting waiting(clock_);
+    const SeatClock::WaitScope waiting(clock_);
     sum = replicas_.settle_lesson();
   }
   step(learners_of(action), std::move(sum), action);
@@ -109,7 +110,7 @@ void Seat::show_exchanged(const Action& settle) {
 }
 
 void Seat::settle_exchange(const Action& action) {
-  const SeatClock::Waiting waiting(clock_);
+  const SeatClock::WaitScope waiting(clock_);
   if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
   if (action.round == kGather) {
     replicas_.settle_parts();
@@ -125,14 +126,14 @@ void Seat::settle_exchange(const Action& action) {
       plan().exchange.rounds > 1 && action.round != kSecondRound;
   if (is_first) return replicas_.settle_first();
   Tensors sum = replicas_.settle();
-  if (replicas_.what() == Exchanged::gradients)
+  if (replicas_.what() == ExchangedTensors::gradients)
     window_.gradients = std::move(sum);
   else
     take_combined(replicas_.combine(sum, last_rate_));
 }
 
 void Seat::visit_centre(const Action& action) {
-  Served served =
+  ServerAnswer served =
       replicas_.visit_centre(window_.gradients, info_of(action), version_);
   SLUICE_CHECK(action.arrived == 0 || action.arrived == served.place,
                "{} ({}) was served as number {}", name(), to_text(action),
@@ -153,7 +154,7 @@ void Seat::bring_to_centre(const Action& action) {
 }
 
 void Seat::take_merged(const Action& action) {
-  Merged merged = replicas_.take(action.arrived > 0);
+  MergeResult merged = replicas_.take(action.arrived > 0);
   served_as_ = merged.served.place;
   absent_ += merged.absent;
   if (merged.is_late) ++late_;
@@ -166,7 +167,7 @@ void Seat::take_merged(const Action& action) {
 }
 
 void Seat::settle_peers() {
-  if (replicas_.what() == Exchanged::gradients)
+  if (replicas_.what() == ExchangedTensors::gradients)
     shared_ = replicas_.settle_gradients();
   else
     take_combined(replicas_.settle_mixed());
@@ -174,7 +175,7 @@ void Seat::settle_peers() {
 
 /// What the replicas have made of their weights.
 void Seat::take_combined(Tensors combined) {
-  if (replicas_.what() == Exchanged::old_weights) {
+  if (replicas_.what() == ExchangedTensors::old_weights) {
     pulls_ = std::move(combined);
     return;
   }

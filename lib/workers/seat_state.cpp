@@ -137,7 +137,7 @@ void Seat::start(const Grant& first) {
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
   if (plan().in_flight > 0) return start_free(first);
-  const std::map<std::int64_t, Down> sent = sent_down_.take();
+  const std::map<std::int64_t, DownPayload> sent = sent_down_.take();
   for (const Transfer& transfer :
        in_flight(run_plan(), first.first_turn, first.first_batch))
     if (transfer.from == number_)

@@ -61,12 +61,12 @@ void SeatTimeline::tell_of(const MessageHead& head, int peer,
 
 void SeatTimeline::taken(const MessageHead& head, int peer,
                          SteadyTime since) const {
-  tell_of<records::Taken>(head, peer, since);
+  tell_of<records::TakenMessage>(head, peer, since);
 }
 
 void SeatTimeline::sent(const MessageHead& head, int peer,
                         SteadyTime since) const {
-  tell_of<records::Sent>(head, peer, since);
+  tell_of<records::SentMessage>(head, peer, since);
 }
 
 }  // namespace sluice

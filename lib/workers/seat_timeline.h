@@ -22,7 +22,7 @@ struct TracedTurns {
 };
 
 /// Records what a seat does when, by steady_seconds() of its machine:
-/// records::Action, Taken and Sent, of its own thread.
+/// records::Action, TakenMessage and SentMessage, of its own thread.
 class SeatTimeline {
  public:
   SeatTimeline(int seat, std::shared_ptr<Sink> sink, TracedTurns turns);

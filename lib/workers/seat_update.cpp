@@ -53,7 +53,7 @@ void Seat::update(const Action& action) {
   // A replica's share of the turn's batches counts too, where it has several.
   if (plan().micro_batches.dealt > 1)
     info.replicas = plan().micro_batches.dealt;
-  else if (replicas_.what() == Exchanged::gradients &&
+  else if (replicas_.what() == ExchangedTensors::gradients &&
            plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm && !clips_own())
@@ -93,14 +93,14 @@ void Seat::hash(const Action& action) {
 
 void Seat::learn(const Action& action) {
   last_turn_ = action.turn;
-  ToLearn batch = held_.take_lesson(action.batch);
+  PendingLesson batch = held_.take_lesson(action.batch);
   if (!plan().gradient_from_above) {
-    Down arrived = receive_from_above(action);
+    DownPayload arrived = receive_from_above(action);
     if (!arrived.gradients.empty())
       batch.from_above = std::move(arrived.gradients.front());
     batch.answer = std::move(arrived.answer);
   }
-  const Unchanged unchanged(
+  const WriteCheck unchanged(
       {&batch.features, &batch.from_above, &batch.answer});
   Lesson lesson = ends().lower->learn({.turn = action.turn,
                                        .batch = action.batch,

@@ -22,17 +22,17 @@ namespace sluice {
 
 /// What the end above the block asks of it by itself, if anything: what passes
 /// on gradients has none of its own, which part where the reaches below differ.
-Asked Seat::ask_own(const Action& action) {
+PendingBackward Seat::ask_own(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
-  Asked asked = opened(action);
+  PendingBackward asked = opened(action);
   const std::vector<GradientPart>& parts = plan().parts;
   if (std::none_of(parts.begin(), parts.end(),
                    [](const GradientPart& part) { return part.own; }))
     return asked;
   const Tensors features = leaves_of(asked.graph.outputs, true);
   const Tensors nothing;
-  const Unchanged unchanged({&features});
+  const WriteCheck unchanged({&features});
   asked.signal = signal_of({.turn = action.turn,
                             .batch = action.batch,
                             .features = features,
@@ -51,7 +51,7 @@ void Seat::visit(const Action& action) {
   const BackwardVisit& mine =
       plan().visits.at(static_cast<std::size_t>(action.round));
   if (action.round == 0) held_.halves.emplace(action.batch, ask_own(action));
-  Asked& asked = held_.halves.at(action.batch);
+  PendingBackward& asked = held_.halves.at(action.batch);
   std::vector<Pull> pulls;
   if (mine.own) add_part(plan().parts.front(), asked.signal.gradients, pulls);
   for (const Arrival& from : mine.arrivals)
@@ -60,36 +60,36 @@ void Seat::visit(const Action& action) {
                  receive_from_above(action, from.round).gradients.at(from.way)),
              pulls);
   const bool is_last = action.round + 1 == plan().rounds();
-  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
-                            pulls, /*keep_graph=*/!is_last);
+  const PullResult pulled = vjp(asked.graph, asked.flight.inputs,
+                                plan().leaving, pulls, /*keep_graph=*/!is_last);
   add_to(asked.parameters, pulled.parameters);
   if (mine.leaving != GradientPart::kStays)
     send_down(action, down_of(pulled.inputs, asked.flight.inputs));
   note_memory();
   if (!is_last) return;
-  const Asked done = held_.take_half(action.batch);
+  const PendingBackward done = held_.take_half(action.batch);
   apply(action, done, done.parameters);
 }
 
 /// What the visit takes from below.
-void Seat::forward_again(const Action& action, Asked& asked) {
+void Seat::forward_again(const Action& action, PendingBackward& asked) {
   const Payload fed =
       unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
                 codec_below_.get(), device());
   asked.flight.inputs = leaves_of(fed.features, plan().gradient_to_below());
-  const BuffersKept kept(block_);
+  const BufferGuard kept(block_);
   asked.graph.outputs = forward_with_graph(block_, asked.flight);
 }
 
 /// With what the visit takes from above.
-void Seat::ask_again(const Action& action, Asked& asked) {
+void Seat::ask_again(const Action& action, PendingBackward& asked) {
   const BackwardVisit& mine =
       plan().visits.at(static_cast<std::size_t>(action.round));
   Tensors from_above;
   for (const Arrival& from : mine.arrivals)
     from_above = receive_from_above(action, from.round).gradients.at(from.way);
   const Tensors features = leaves_of(asked.graph.outputs, true);
-  const Unchanged unchanged({&from_above, &features});
+  const WriteCheck unchanged({&from_above, &features});
   asked.signal =
       signal_of({.turn = action.turn,
                  .batch = action.batch,
@@ -106,7 +106,7 @@ void Seat::ask_again(const Action& action, Asked& asked) {
   unchanged.check(fmt::format("the policy above block {}", block()));
 }
 
-void Seat::send_up_again(const Action& action, const Asked& asked) {
+void Seat::send_up_again(const Action& action, const PendingBackward& asked) {
   SLUICE_CHECK(!asked.signal.published.empty(),
                "the policy above block {} publishes nothing in visit {}",
                block(), action.round);
@@ -128,7 +128,7 @@ void Seat::sweep(const Action& action) {
     check_staleness(action);
     held_.halves.emplace(action.batch, opened(action));
   }
-  Asked& asked = held_.halves.at(action.batch);
+  PendingBackward& asked = held_.halves.at(action.batch);
   if (mine.takes_input) forward_again(action, asked);
   if (mine.goes_back || !mine.arrivals.empty()) ask_again(action, asked);
   const bool leaves = mine.leaving != GradientPart::kStays;
@@ -136,7 +136,7 @@ void Seat::sweep(const Action& action) {
     const Pull pull{.signal = asked.signal.gradients,
                     .applied = mine.applied,
                     .leaving = mine.leaving};
-    const Pulled pulled =
+    const PullResult pulled =
         vjp(asked.graph, asked.flight.inputs, plan().leaving, {pull});
     asked.parameters = pulled.parameters;
     if (leaves) send_down(action, down_of(pulled.inputs, asked.flight.inputs));
@@ -144,7 +144,7 @@ void Seat::sweep(const Action& action) {
   if (mine.publishes) send_up_again(action, asked);
   note_memory();
   if (action.round + 1 < plan().rounds()) return;
-  const Asked done = held_.take_half(action.batch);
+  const PendingBackward done = held_.take_half(action.batch);
   apply(action, done, done.parameters);
 }
 

@@ -110,10 +110,10 @@ Tensors sum_of(const std::vector<Tensors>& all) {
   return sums;
 }
 
-Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls, bool keep_graph) {
-  Pulled pulled{Tensors(graph.parameters.size()),
-                std::vector<Tensors>(static_cast<std::size_t>(ways))};
+PullResult vjp(const Graph& graph, const Tensors& inputs, int ways,
+               const std::vector<Pull>& pulls, bool keep_graph) {
+  PullResult pulled{Tensors(graph.parameters.size()),
+                    std::vector<Tensors>(static_cast<std::size_t>(ways))};
   for (const Pull& one : pulls) {
     const bool leaves = one.leaving != GradientPart::kStays;
     Tensors targets;

@@ -33,7 +33,7 @@ void add_part(const GradientPart& part, const Tensors& gradients,
               std::vector<Pull>& pulls);
 
 /// What became of it.
-struct Pulled {
+struct PullResult {
   Tensors parameters;           ///< in the order of the block's
   std::vector<Tensors> inputs;  ///< by GradientPart::leaving
 };
@@ -44,8 +44,8 @@ Signal signal_of(const BatchContext& context, Lower& lower,
 
 /// One vector-Jacobian product for each pull. `ways`: how many gradients leave.
 /// Frees the graph unless it is to be kept for further ones.
-Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls, bool keep_graph = false);
+PullResult vjp(const Graph& graph, const Tensors& inputs, int ways,
+               const std::vector<Pull>& pulls, bool keep_graph = false);
 
 /// First half of a vjp in two: the gradients at the inputs, by
 /// GradientPart::leaving, which can go down before those of the parameters are

@@ -9,7 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/module_tensors.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/tensors/gradients.h"
 #include "modules/chain.h"
@@ -110,7 +110,7 @@ class PythonPolicy final : public Lower {
   Traits traits_;
   std::shared_ptr<torch::nn::Module> mirrored_ =
       std::make_shared<torch::nn::Module>();
-  std::optional<Attached> attached_;
+  std::optional<ModuleTensors> attached_;
 };
 
 Tensors PythonPolicy::ask(const BatchContext& context) const {

@@ -201,7 +201,7 @@ std::vector<NamedLane> join_links(IoThread& io,
                                   const std::vector<std::string>& addresses) {
   std::vector<NamedLane> lanes;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    Joined links = join(io, addresses[i], 1, {}, options_of(i));
+    JoinedLinks links = join(io, addresses[i], 1, {}, options_of(i));
     lanes.push_back(lane_of(i, std::move(links.control)));
   }
   return lanes;

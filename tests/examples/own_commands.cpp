@@ -34,7 +34,7 @@ class SmallHead final : public sluice::Head {
     sluice::initialise_parameters(*this, site.seed);
   }
   sluice::HeadResult forward(const sluice::Tensors& features,
-                             const sluice::Beside& beside) override {
+                             const sluice::HeadInputs& beside) override {
     const at::Tensor logits = linear_(features.at(0));
     return {
         loss_(logits, beside.labels) + decay_ * linear_->weight.square().sum(),

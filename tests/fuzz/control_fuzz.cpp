@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   sluice::check<sluice::Grant>(bytes);
   sluice::check<sluice::Failure>(bytes);
   sluice::check<sluice::Progress>(bytes);
-  sluice::check<sluice::Observed>(bytes);
+  sluice::check<sluice::Observation>(bytes);
   sluice::check<sluice::ClockAnswer>(bytes);
   return 0;
 }

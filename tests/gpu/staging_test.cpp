@@ -34,7 +34,7 @@ TEST_F(Staging, ThereAndBackKeepsValuesAndStrides) {
   const at::Tensor there = on_device(maps, kGpu);
   EXPECT_EQ(there.device(), kGpu);
   EXPECT_EQ(there.strides(), maps.strides());
-  const ToHost back = copy_to_host(there);
+  const HostCopy back = copy_to_host(there);
   back.wait();
   EXPECT_TRUE(back.tensor.is_pinned());
   EXPECT_EQ(back.tensor.strides(), maps.strides());
@@ -78,7 +78,7 @@ TEST_F(Staging, AStagedMessageKeepsStridesThereAndBack) {
 TEST_F(Staging, CopiesComeBetweenWhatIsComputedBeforeAndAfter) {
   at::Tensor sum = on_device(at::zeros({1 << 22}), kGpu);
   for (int i = 0; i < 200; ++i) sum = sum + 1;
-  const ToHost copy = copy_to_host(sum);
+  const HostCopy copy = copy_to_host(sum);
   sum = at::Tensor();
   for (int i = 0; i < 50; ++i)
     at::full({1 << 22}, -1.0, at::TensorOptions(kGpu));
@@ -106,7 +106,7 @@ TEST_F(Staging, CopiesOverlapWithWhatIsComputedAfterThem) {
     at::Tensor product = left;
     for (int i = 0; i < 8; ++i) product = at::mm(product, left);
   };
-  ToHost copy = copy_to_host(sent);  // pins the memory
+  HostCopy copy = copy_to_host(sent);  // pins the memory
   compute();
   copy.wait();
   copy = {};

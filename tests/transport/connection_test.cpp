@@ -117,7 +117,7 @@ TEST_F(Wire, SaysOneThingOfAPeerThatIsGoneWhateverShowsThat) {
     sign();
     hang_up();
     EXPECT_THAT([&] { link_.receiver->receive(); },
-                ThrowsMessage<PeerGone>(
+                ThrowsMessage<PeerGoneError>(
                     StrEq("block 1 waited for a message from block 2: it is "
                           "gone")));
   }
@@ -130,7 +130,7 @@ TEST_F(Wire, SaysOneThingOfAPeerThatIsGoneWhateverShowsThat) {
         [&] {
           while (true) link_.sender->send({});
         },
-        ThrowsMessage<PeerGone>(
+        ThrowsMessage<PeerGoneError>(
             StrEq("block 1 waited for block 2 to take a message: it is gone")));
   }
 }

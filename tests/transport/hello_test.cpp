@@ -120,7 +120,7 @@ TEST(Agreement, FailsForAnotherReconnection) {
 TEST(Agreement, IsFencedForAnotherSession) {
   EXPECT_THROW(check_agreement({.from = 1, .to = 2, .session = {std::byte{1}}},
                                {.from = 2, .to = 1, .session = {std::byte{2}}}),
-               Fenced);
+               FencedLinkError);
 }
 
 }  // namespace sluice::hello_test

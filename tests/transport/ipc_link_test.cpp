@@ -376,7 +376,7 @@ TEST(IpcLink, ASenderIsToldThatItsReceiverIsGone) {
   pair.read();
   pair.receiver.reset();
   EXPECT_THROW(for (int i = 0; i < 1000; ++i) pair.send({numbered(100, 2)}),
-               PeerGone);
+               PeerGoneError);
   pair.host.gpu.run_all();
 }
 

@@ -30,7 +30,7 @@ class FourPlaces : public testing::Test {
   }
   // The frames of what is to be written.
   std::vector<FrameHeader> next(Credits credits) {
-    const Outgoing out = mailbox_.next(credits);
+    const OutgoingFrames out = mailbox_.next(credits);
     std::vector<FrameHeader> frames;
     std::span<const std::byte> left(out.head);
     while (!left.empty()) {

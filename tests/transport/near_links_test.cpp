@@ -57,7 +57,7 @@ Known talk(const std::string& address, std::uint32_t block,
            const std::vector<PeerLink>& peers,
            const RendezvousOptions& options) {
   IoThread io;
-  Joined joined = join(io, address, block, peers, options);
+  JoinedLinks joined = join(io, address, block, peers, options);
   Known known;
   known.transports = joined.transports;
   for (auto& [peer, link] : joined.peers) {

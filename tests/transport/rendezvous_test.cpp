@@ -138,7 +138,7 @@ TEST(Processes, KilledOneFailsASend) {
 
 struct Seat {
   IoThread io = {};
-  Joined links = {};
+  JoinedLinks links = {};
 };
 
 TEST(Rendezvous, RendezvousOfOneBlockHasNoPeers) {

@@ -81,21 +81,21 @@ TEST_F(Ring, HasNoRoomAgainBeforeItIsReleased) {
 
 TEST_F(Ring, TellsTheWriterOnceThatTheReaderSleeps) {
   EXPECT_FALSE(writer_.publish());
-  reader_.announce_sleep(Wanted::message);
+  reader_.announce_sleep(SleepReason::message);
   EXPECT_TRUE(writer_.publish());
   EXPECT_FALSE(writer_.publish());
 }
 
 TEST_F(Ring, WakesForCreditsOnlyWhoWaitsForThem) {
-  reader_.announce_sleep(Wanted::message);
-  EXPECT_FALSE(writer_.publish(Wanted::credit));
-  reader_.announce_sleep(Wanted::credit);
-  EXPECT_TRUE(writer_.publish(Wanted::credit));
+  reader_.announce_sleep(SleepReason::message);
+  EXPECT_FALSE(writer_.publish(SleepReason::credit));
+  reader_.announce_sleep(SleepReason::credit);
+  EXPECT_TRUE(writer_.publish(SleepReason::credit));
 }
 
 TEST_F(Ring, WakesForMessagesAlsoWhoWaitsForCredits) {
-  reader_.announce_sleep(Wanted::credit);  // it might be the last message
-  EXPECT_TRUE(writer_.publish(Wanted::message));
+  reader_.announce_sleep(SleepReason::credit);  // it might be the last message
+  EXPECT_TRUE(writer_.publish(SleepReason::message));
 }
 
 TEST_F(Ring, TellsTheReaderOnceThatTheWriterSleeps) {
@@ -155,7 +155,7 @@ struct Lane {
     while (looks-- > 0 && !reader.has_data()) {
     }
     while (!reader.has_data()) {
-      reader.announce_sleep(Wanted::message);
+      reader.announce_sleep(SleepReason::message);
       if (reader.has_data()) break;
       const auto start = std::chrono::steady_clock::now();
       bell.sleep(bell, 20s);

@@ -35,7 +35,7 @@ asio::awaitable<Handshake> authenticate(Stream& stream, Side side,
     co_await write_output(stream, handshake);
   }
   if (handshake.verdict() == Verdict::other_version) {
-    throw OtherVersion("{} can't be talked to: {}",
+    throw VersionError("{} can't be talked to: {}",
                        block_name(handshake.theirs().from), handshake.reason());
   }
   if (handshake.verdict() == Verdict::stranger) {

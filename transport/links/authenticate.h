@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// The peer belongs to the run, but is of a build that we can't talk to.
-class OtherVersion final : public LinkError {
+class VersionError final : public LinkError {
  public:
   using LinkError::LinkError;
 };
@@ -26,7 +26,7 @@ struct Identity {
 };
 
 /// Runs the handshake on a new connection; returns its end, which is agreed.
-/// On the I/O thread. Throws LinkError: OtherVersion, or why the peer is a
+/// On the I/O thread. Throws LinkError: VersionError, or why the peer is a
 /// stranger. The stream must outlive it.
 boost::asio::awaitable<Handshake> authenticate(Stream& stream, Side side,
                                                Identity mine);

@@ -67,7 +67,7 @@ void Connection::start(const std::shared_ptr<Connection>& self) {
 }
 
 void Connection::send(Message message) {
-  Outgoing frame = mailbox_.prepare(std::move(message));
+  OutgoingFrames frame = mailbox_.prepare(std::move(message));
   IoThread::LoopGuard guard(io_);
   if (!await(guard, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
   mailbox_.send(std::move(frame));

@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_control(const FrameHeader& header);
   boost::asio::awaitable<void> write_frames();
   bool take_next();
-  void begin(Outgoing out);
+  void begin(OutgoingFrames out);
   void on_wake();
   void credit_later();
   void beat();
@@ -78,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Mailbox mailbox_;
   Spin send_spin_;  // the ends' own
   Spin receive_spin_;
-  const Stream::Moved moved_;
+  const Stream::MoveCallback moved_;
   Stream stream_;
   boost::asio::steady_timer wake_;
   boost::asio::steady_timer credits_;
@@ -88,7 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer linger_;
   bool lingering_ = false;
   // What is being written, and what is left of it.
-  Outgoing writing_;
+  OutgoingFrames writing_;
   std::vector<boost::asio::const_buffer> unwritten_;
   bool writer_rests_ = false;
   int running_ = 0;  // of the two coroutines

@@ -192,7 +192,7 @@ bool Connection::take_next() {
   return !writing_.head.empty();
 }
 
-void Connection::begin(Outgoing out) {
+void Connection::begin(OutgoingFrames out) {
   writing_ = std::move(out);
   unwritten_.clear();
   if (writing_.head.empty()) return;

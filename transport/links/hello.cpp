@@ -31,11 +31,11 @@ std::string take_bounded(ByteReader& in, std::uint32_t length, std::size_t most,
 void check_session(const Hello& mine, const Hello& theirs) {
   if (theirs.session == mine.session) return;
   if (mine.session == Session{}) {
-    throw Fenced("{} is still in a link with an earlier process of {}",
-                 block_name(theirs.from), block_name(mine.from));
+    throw FencedLinkError("{} is still in a link with an earlier process of {}",
+                          block_name(theirs.from), block_name(mine.from));
   }
-  throw Fenced("{} knows nothing of this link: it was started anew",
-               block_name(theirs.from));
+  throw FencedLinkError("{} knows nothing of this link: it was started anew",
+                        block_name(theirs.from));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ inline constexpr std::size_t kMaxRefusal = 4096;
 
 /// The peer doesn't know the link that goes on here, or is in another one: one
 /// of the two processes was started anew.
-class Fenced final : public LinkError {
+class FencedLinkError final : public LinkError {
  public:
   using LinkError::LinkError;
 };
@@ -67,8 +67,8 @@ std::vector<std::byte> encode_hello(const Hello& hello);
 Hello decode_hello(std::span<const std::byte> block);
 
 /// Throws LinkError unless `theirs` answers `mine`: the same two ends, number
-/// of blocks, capacities, and reconnection; Fenced for another session.
-/// Throws Disagreement when `theirs` is a refusal.
+/// of blocks, capacities, and reconnection; FencedLinkError for another
+/// session. Throws Disagreement when `theirs` is a refusal.
 void check_agreement(const Hello& mine, const Hello& theirs);
 
 /// Throws LinkError unless the hello is from the peer that proved itself.

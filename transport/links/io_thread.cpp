@@ -20,14 +20,14 @@ constexpr auto kShortRest = std::chrono::microseconds(50);
 constexpr int kSteps = 4;
 
 // The lock, given back for a while.
-class Unlocked {
+class LockPause {
  public:
-  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) {
+  explicit LockPause(std::unique_lock<std::mutex>& lock) : lock_(lock) {
     lock_.unlock();
   }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() { lock_.lock(); }
+  LockPause(const LockPause&) = delete;
+  LockPause& operator=(const LockPause&) = delete;
+  ~LockPause() { lock_.lock(); }
 
  private:
   std::unique_lock<std::mutex>& lock_;
@@ -57,7 +57,7 @@ void IoThread::keep_loop() {
     if (!occupied_ && !rests()) run_until_visited(lock);
     if (context_.stopped()) break;
     {
-      const Unlocked unlocked(lock);
+      const LockPause unlocked(lock);
       alarm_.wait();
     }
     alarm_at_.reset();
@@ -68,7 +68,7 @@ void IoThread::run_until_visited(Lock& lock) {
   occupied_ = by_thread_ = true;
   while (!context_.stopped() && (stays_ || outside_ == 0)) {
     {
-      const Unlocked unlocked(lock);
+      const LockPause unlocked(lock);
       context_.run_one();
     }
     tell();
@@ -143,7 +143,7 @@ bool IoThread::LoopGuard::await(Spin& spin, const std::function<bool()>& done,
     looked = is_over;
     if (may_enter()) {
       io_.occupied_ = inside_ = true;
-      const Unlocked unlocked(lock);
+      const LockPause unlocked(lock);
       run(spin, end);
     } else {
       leave();

@@ -34,8 +34,8 @@ void Mailbox::heard_beat(const FrameHeader& header) {
   }
 }
 
-Outgoing Mailbox::next(Credits credits) {
-  Outgoing out;
+OutgoingFrames Mailbox::next(Credits credits) {
+  OutgoingFrames out;
   if (beat_) {
     out.head = encode_frame({.type = FrameType::beat,
                              .received = received_,
@@ -137,7 +137,7 @@ void Mailbox::heard_credit(const FrameHeader& header) {
 
 void Mailbox::acknowledge(std::uint64_t received) {
   if (!reconnects()) return;
-  std::vector<Outgoing> released;  // after the lock
+  std::vector<OutgoingFrames> released;  // after the lock
   const Lock lock(mutex_);
   if (received > acknowledged_ + written_.size()) {
     throw LinkError("it received {} messages of {} that were sent", received,

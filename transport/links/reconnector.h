@@ -24,7 +24,8 @@ class Reconnector {
   /// A new connection on which both have greeted: we with the session, and how
   /// many messages came and were taken. The old one is closed by now; the
   /// trouble began at `since`. Throws LinkError when none was made until
-  /// `until`, and Fenced at once when the peer doesn't know the session.
+  /// `until`, and FencedLinkError at once when the peer doesn't know the
+  /// session.
   virtual boost::asio::awaitable<AcceptedPeer> meet(
       std::uint64_t received, std::uint64_t taken, Clock::time_point since,
       Clock::time_point until) = 0;

@@ -57,7 +57,7 @@ asio::awaitable<void> Stream::encrypt(Side side, Secret secret,
 }
 
 asio::awaitable<void> Stream::read(std::span<asio::mutable_buffer> buffers,
-                                   const Moved* moved) {
+                                   const MoveCallback* moved) {
   if (tls_) {
     co_await tls_->read(buffers, moved);
     co_return;
@@ -79,7 +79,7 @@ asio::awaitable<void> Stream::read(std::span<asio::mutable_buffer> buffers,
 }
 
 asio::awaitable<void> Stream::write(std::span<asio::const_buffer> buffers,
-                                    const Moved* moved) {
+                                    const MoveCallback* moved) {
   if (tls_) {
     co_await tls_->write(buffers, moved);
     co_return;

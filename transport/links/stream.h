@@ -31,7 +31,7 @@ using Socket = boost::asio::generic::stream_protocol::socket;
 class Stream {
  public:
   /// Called whenever bytes moved; it must outlive the read or write.
-  using Moved = std::function<void()>;
+  using MoveCallback = std::function<void()>;
 
   explicit Stream(Socket socket);
   ~Stream();
@@ -51,11 +51,11 @@ class Stream {
   /// Throws LinkError.
   boost::asio::awaitable<void> read(
       std::span<boost::asio::mutable_buffer> buffers,
-      const Moved* moved = nullptr);
+      const MoveCallback* moved = nullptr);
   /// Writes all of the buffers, likewise.
   boost::asio::awaitable<void> write(
       std::span<boost::asio::const_buffer> buffers,
-      const Moved* moved = nullptr);
+      const MoveCallback* moved = nullptr);
   /// Writes what can be without waiting, some `budget` bytes at most, and takes
   /// it off the list and the budget; whether that was all. Errors are left for
   /// write().

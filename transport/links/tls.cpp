@@ -25,7 +25,7 @@ constexpr std::size_t kCollected = std::size_t{64} << 10;
 
 // Completion condition of a whole transfer, more at once than Asio's own 64
 // KiB. `moved` (may be null) is called when bytes did.
-auto all_of_it(const Stream::Moved* moved) {
+auto all_of_it(const Stream::MoveCallback* moved) {
   return [moved](const boost::system::error_code& error, std::size_t) {
     if (moved != nullptr) (*moved)();
     return error ? 0 : kCollected;
@@ -116,7 +116,7 @@ asio::awaitable<void> Tls::handshake() {
                             : ssl::stream_base::server,
       kResult);
   if (error == asio::error::eof || error == ssl::error::stream_truncated) {
-    throw PeerGone("no TLS connection was made: it is gone");
+    throw PeerGoneError("no TLS connection was made: it is gone");
   }
   if (error) {
     throw LinkError(
@@ -130,14 +130,14 @@ asio::awaitable<void> Tls::handshake() {
 }
 
 asio::awaitable<void> Tls::read(std::span<const asio::mutable_buffer> buffers,
-                                const Stream::Moved* moved) {
+                                const Stream::MoveCallback* moved) {
   const auto [error, bytes] =
       co_await asio::async_read(stream_, buffers, all_of_it(moved), kResult);
   check_peer(error);
 }
 
 asio::awaitable<void> Tls::write(std::span<const asio::const_buffer> buffers,
-                                 const Stream::Moved* moved) {
+                                 const Stream::MoveCallback* moved) {
   for (asio::const_buffer buffer : buffers) {
     while (buffer.size() > 0) {
       const std::size_t count =
@@ -151,7 +151,7 @@ asio::awaitable<void> Tls::write(std::span<const asio::const_buffer> buffers,
   if (!collected_.empty()) co_await write_collected(moved);
 }
 
-asio::awaitable<void> Tls::write_collected(const Stream::Moved* moved) {
+asio::awaitable<void> Tls::write_collected(const Stream::MoveCallback* moved) {
   bytes_of_key_ += collected_.size();
   if (bytes_of_key_ > bytes_per_key_) {
     ::SSL_key_update(stream_.native_handle(), SSL_KEY_UPDATE_NOT_REQUESTED);

@@ -29,13 +29,14 @@ class Tls {
   boost::asio::awaitable<void> handshake();
   boost::asio::awaitable<void> read(
       std::span<const boost::asio::mutable_buffer> buffers,
-      const Stream::Moved* moved);
+      const Stream::MoveCallback* moved);
   boost::asio::awaitable<void> write(
       std::span<const boost::asio::const_buffer> buffers,
-      const Stream::Moved* moved);
+      const Stream::MoveCallback* moved);
 
  private:
-  boost::asio::awaitable<void> write_collected(const Stream::Moved* moved);
+  boost::asio::awaitable<void> write_collected(
+      const Stream::MoveCallback* moved);
 
   const Side side_;
   const Secret::Bytes key_;

@@ -47,15 +47,15 @@ PeerAcceptor::PeerAcceptor(const asio::any_io_executor& executor,
                "a meeting needs the run's secret");
 }
 
-PeerAcceptor::Closable::Closable(PeerAcceptor& peers,
-                                 std::function<void()> close)
+PeerAcceptor::CloseHook::CloseHook(PeerAcceptor& peers,
+                                   std::function<void()> close)
     : closers_(peers.closers_),
       place_(closers_.insert(closers_.end(), std::move(close))) {
   if (peers.closed_) (*place_)();
 }
 
 asio::awaitable<void> PeerAcceptor::accept_all(Self self, Acceptor acceptor) {
-  const Closable closable(*self, [&acceptor, &self] {
+  const CloseHook closable(*self, [&acceptor, &self] {
     boost::system::error_code ignored;
     acceptor.close(ignored);
     self->room_.cancel();
@@ -94,7 +94,7 @@ asio::awaitable<void> PeerAcceptor::welcome(Self self, Stream stream) {
   bool late = false;
   AcceptedPeer accepted{.hello = {}, .stream = std::move(stream)};
   try {
-    const Closable closable(*self, [&accepted] { accepted.stream.close(); });
+    const CloseHook closable(*self, [&accepted] { accepted.stream.close(); });
     const Timeout timeout(self->executor_,
                           Clock::now() + self->options_.greeting_time,
                           [&late, &accepted] {
@@ -107,9 +107,9 @@ asio::awaitable<void> PeerAcceptor::welcome(Self self, Stream stream) {
     accepted.hello = co_await read_hello(accepted.stream);
     check_identity(handshake.theirs(), accepted.hello);
     co_await self->receive(accepted);
-  } catch (const OtherVersion& error) {
+  } catch (const VersionError& error) {
     self->disagreed(error.what());
-  } catch (const PeerGone& error) {
+  } catch (const PeerGoneError& error) {
     self->refused(late ? self->too_little() : error.what(), late);
   } catch (const std::exception& error) {
     self->refused(late ? self->too_little() : error.what(), true);
@@ -233,7 +233,7 @@ asio::awaitable<void> PeerAcceptor::call(Self self, std::string address,
                                       Clock::time_point::max()));
   } catch (const Disagreement& error) {
     self->disagreed(error.what());
-  } catch (const OtherVersion& error) {
+  } catch (const VersionError& error) {
     self->disagreed(error.what());
   } catch (const std::exception& error) {
     self->failed(fmt::format("{} called {}: {}", self->options_.name(mine.from),
@@ -248,7 +248,7 @@ asio::awaitable<Socket> PeerAcceptor::connect(std::string address,
   const auto give_up = [&given_up] {
     given_up.emit(asio::cancellation_type::terminal);
   };
-  const Closable closable(*this, give_up);
+  const CloseHook closable(*this, give_up);
   const Timeout timeout(executor_, until, give_up);
   std::optional<Socket> socket;
   const auto [error] = co_await asio::co_spawn(
@@ -262,7 +262,7 @@ asio::awaitable<AcceptedPeer> PeerAcceptor::dial(std::string address,
                                                  Hello mine,
                                                  Clock::time_point until) {
   Stream stream(co_await connect(std::move(address), until));
-  const Closable closable(*this, [&stream] { stream.close(); });
+  const CloseHook closable(*this, [&stream] { stream.close(); });
   const Timeout timeout(executor_, until, [&stream] { stream.close(); });
   Identity identity = options_.identity;
   identity.from = mine.from;
@@ -281,7 +281,7 @@ asio::awaitable<AcceptedPeer> PeerAcceptor::dial(std::string address,
 asio::awaitable<void> PeerAcceptor::greet(Self self, Stream stream,
                                           Hello mine) {
   try {
-    const Closable closable(*self, [&stream] { stream.close(); });
+    const CloseHook closable(*self, [&stream] { stream.close(); });
     co_await write_hello(stream, mine);
     Hello theirs = co_await read_hello(stream);
     check_agreement(mine, theirs);
@@ -374,7 +374,7 @@ void PeerAcceptor::wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
     if (!failure_.empty()) throw LinkError("{}", failure_);
     const Clock::duration left = end - awake.now();
     if (left <= Clock::duration::zero())
-      throw PeerMissing(block, why_late(block));
+      throw PeerMissingError(block, why_late(block));
     changed_.wait_for(lock, std::min<Clock::duration>(left, kPoll));
     if (check) {
       lock.unlock();

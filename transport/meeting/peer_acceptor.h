@@ -78,12 +78,12 @@ class PeerAcceptor {
   using Closers = std::list<std::function<void()>>;
 
   // Lets close() reach what a coroutine waits on.
-  class Closable {
+  class CloseHook {
    public:
-    Closable(PeerAcceptor& peers, std::function<void()> close);
-    ~Closable() { closers_.erase(place_); }
-    Closable(const Closable&) = delete;
-    Closable& operator=(const Closable&) = delete;
+    CloseHook(PeerAcceptor& peers, std::function<void()> close);
+    ~CloseHook() { closers_.erase(place_); }
+    CloseHook(const CloseHook&) = delete;
+    CloseHook& operator=(const CloseHook&) = delete;
 
    private:
     Closers& closers_;

@@ -58,9 +58,9 @@ class CallingReconnector final : public Reconnector {
       try {
         co_return co_await peers_->dial(address_, mine,
                                         std::min(until, now + kAttempt));
-      } catch (const Fenced&) {
+      } catch (const FencedLinkError&) {
         throw;
-      } catch (const OtherVersion&) {
+      } catch (const VersionError&) {
         throw;
       } catch (const LinkError& error) {
         reason = error.what();
@@ -102,8 +102,9 @@ class WaitingReconnector final : public Reconnector {
     for (;;) {
       co_await wait(until);
       if (link_->restarted) {
-        throw Fenced("{} was started anew, and knows nothing of this link",
-                     block_name(mine.to));
+        throw FencedLinkError(
+            "{} was started anew, and knows nothing of this link",
+            block_name(mine.to));
       }
       if (!link_->accepted) throw LinkError("{}", reason);
       AcceptedPeer accepted = std::move(*link_->accepted);

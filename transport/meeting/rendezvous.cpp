@@ -79,8 +79,8 @@ class Joiner {
       near_.emplace(io, transport_of(options_.near), identity());
   }
 
-  Joined join(const std::string& address) {
-    Joined joined;
+  JoinedLinks join(const std::string& address) {
+    JoinedLinks joined;
     meet_launcher(address, joined);
     for (const PeerLink& link : peers_)
       if (calls(link))
@@ -117,7 +117,7 @@ class Joiner {
   }
 
   // Learns where the others listen, too.
-  void meet_launcher(const std::string& address, Joined& joined) {
+  void meet_launcher(const std::string& address, JoinedLinks& joined) {
     const Hello mine{
         .from = block_,
         .to = 0,
@@ -251,8 +251,9 @@ std::vector<Link> Rendezvous::accept_workers() {
   return links;
 }
 
-Joined join(IoThread& io, const std::string& address, std::uint32_t block,
-            const std::vector<PeerLink>& peers, RendezvousOptions options) {
+JoinedLinks join(IoThread& io, const std::string& address, std::uint32_t block,
+                 const std::vector<PeerLink>& peers,
+                 RendezvousOptions options) {
   return Joiner(io, block, peers, std::move(options)).join(address);
 }
 

@@ -128,7 +128,7 @@ struct PeerLink {
 };
 
 /// A worker's links.
-struct Joined {
+struct JoinedLinks {
   Link control;
   std::map<std::uint32_t, Link> peers = {};  ///< by number
   /// What these links are over, a row of transports() each; the peer has found
@@ -140,7 +140,7 @@ struct Joined {
 /// The worker's side: `block` (from 1) joins the rendezvous at `address` and
 /// connects to its peers, each of which names it too, with the same capacity.
 /// Throws LinkError, and Disagreement when the launcher refuses it.
-Joined join(IoThread& io, const std::string& address, std::uint32_t block,
-            const std::vector<PeerLink>& peers, RendezvousOptions options);
+JoinedLinks join(IoThread& io, const std::string& address, std::uint32_t block,
+                 const std::vector<PeerLink>& peers, RendezvousOptions options);
 
 }  // namespace sluice

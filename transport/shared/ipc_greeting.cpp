@@ -55,7 +55,7 @@ Message greeting_message(std::span<const std::byte> bytes) {
 
 IpcHello next_hello(Receiver& from) {
   const std::optional<Message> message = from.receive();
-  if (!message) throw PeerGone("it is gone");
+  if (!message) throw PeerGoneError("it is gone");
   if (message->kind != MessageKind::exchange || message->tensors.size() != 1)
     throw LinkError("a message came instead of the greeting of a GPU");
   const Buffer& buffer = message->tensors.front().buffer;

@@ -47,8 +47,8 @@ SharedConnection::SharedConnection(IoThread& io, Socket socket,
       writer_(own_area_, slots_, [this] { wake_peer(&Offer::end_bell); }),
       io_bell_(executor_, EventFd().release()),
       watched_end_bell_(executor_),
-      sender_(Wanted::credit, options_.shared_memory.spin),
-      receiver_(Wanted::message, options_.shared_memory.spin),
+      sender_(SleepReason::credit, options_.shared_memory.spin),
+      receiver_(SleepReason::message, options_.shared_memory.spin),
       beat_(executor_),
       linger_(executor_) {}
 
@@ -59,7 +59,7 @@ void SharedConnection::start() {
 }
 
 void SharedConnection::send(Message message) {
-  Outgoing frame = mailbox_.prepare(std::move(message));
+  OutgoingFrames frame = mailbox_.prepare(std::move(message));
   if (has_work()) read_frames();  // the peer may have stopped receiving
   if (!await(sender_, [this] { return mailbox_.can_send(); })) {
     mailbox_.give_up_sending();
@@ -155,10 +155,10 @@ void SharedConnection::read_frames() {
       any |= peer->reader.read();
       if (rings_) {
         // Then once more: what came before the peer could know rings nothing.
-        peer->reader.ring().announce_sleep(Wanted::credit);
+        peer->reader.ring().announce_sleep(SleepReason::credit);
         any |= peer->reader.read();
       }
-      if (is_last) throw PeerGone("it is gone");
+      if (is_last) throw PeerGoneError("it is gone");
     } catch (const std::exception& error) {
       fail(end_after(error));
     }
@@ -180,7 +180,7 @@ void SharedConnection::write_frames() {
 bool SharedConnection::write_all() {
   while (!failed_) {
     if (!writer_.write()) return false;
-    Outgoing out = mailbox_.next();
+    OutgoingFrames out = mailbox_.next();
     if (out.head.empty()) break;
     writer_.begin(std::move(out));
   }

@@ -89,9 +89,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // What an end waits with. It clears its bell itself, so that no other end can
   // take a wake-up that was meant for it.
   struct Waiter {
-    Waiter(Wanted what, Spin::Time start) : wanted(what), spin(start) {}
+    Waiter(SleepReason what, Spin::Time start) : wanted(what), spin(start) {}
 
-    const Wanted wanted;
+    const SleepReason wanted;
     Spin spin;
     EventFd bell = {};
     std::atomic<bool> sleeps = false;

@@ -13,11 +13,11 @@ constexpr std::array<std::byte, kAlignment> kSharedPadding = {};
 
 constexpr std::size_t kTypeOffset = 5;  // of a frame's header
 
-Wanted what_is_in(const std::vector<std::byte>& frames) {
+SleepReason what_is_in(const std::vector<std::byte>& frames) {
   const bool is_credit =
       frames.size() == kHeaderBytes &&
       frames[kTypeOffset] == static_cast<std::byte>(FrameType::credit);
-  return is_credit ? Wanted::credit : Wanted::message;
+  return is_credit ? SleepReason::credit : SleepReason::message;
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ FrameWriter::FrameWriter(const std::shared_ptr<SharedArea>& area,
       wake_reader_(std::move(wake_reader)),
       ring_(area->words(), area->ring()) {}
 
-void FrameWriter::begin(Outgoing out) {
+void FrameWriter::begin(OutgoingFrames out) {
   SLUICE_CHECK(next_ == parts_.size(), "a frame is not yet written");
   out_ = std::move(out);
   what_ = what_is_in(out_.head);
@@ -204,8 +204,8 @@ void FrameReader::place(TensorView& tensor, std::uint32_t slot) {
   copied_ += bytes;
   if (bytes == 0) return;
   parts_.push_back({tensor.buffer.data, bytes,
-                    bytes >= kPastCache ? RingReader::Into::memory
-                                        : RingReader::Into::cache});
+                    bytes >= kPastCache ? RingReader::ReadTarget::memory
+                                        : RingReader::ReadTarget::cache});
   if (padded(bytes) > bytes) parts_.push_back({nullptr, padded(bytes) - bytes});
 }
 

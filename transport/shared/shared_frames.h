@@ -43,7 +43,7 @@ class FrameWriter {
               std::function<void()> wake_reader);
 
   /// The frames to write next; all before must be written.
-  void begin(Outgoing out);
+  void begin(OutgoingFrames out);
   /// Whether all is written. Throws LinkError.
   bool write();
   // On any thread.
@@ -59,8 +59,8 @@ class FrameWriter {
   const std::shared_ptr<SlotPool> slots_;
   const std::function<void()> wake_reader_;
   RingWriter ring_;
-  Outgoing out_;
-  Wanted what_ = Wanted::message;
+  OutgoingFrames out_;
+  SleepReason what_ = SleepReason::message;
   std::vector<std::span<const std::byte>> parts_;  // of what is not written yet
   std::size_t next_ = 0;                           // of the parts
   std::atomic<std::uint64_t> copied_ = 0;
@@ -91,7 +91,7 @@ class FrameReader {
   struct Part {
     std::byte* data;  // null: bytes to skip
     std::size_t bytes;
-    RingReader::Into into = RingReader::Into::cache;
+    RingReader::ReadTarget into = RingReader::ReadTarget::cache;
   };
 
   void read_piece(std::size_t bytes);

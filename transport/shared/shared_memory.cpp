@@ -110,10 +110,10 @@ std::string pin_slots_of(SharedArea* area, std::size_t count,
 }
 
 /// Receiver for a link whose tensors lie in slots.
-class OutOfSlots final : public ReceiverAround {
+class SlotReceiver final : public ReceiverAround {
  public:
-  OutOfSlots(std::unique_ptr<Receiver> receiver,
-             std::span<const std::byte> slots, BufferSource buffers)
+  SlotReceiver(std::unique_ptr<Receiver> receiver,
+               std::span<const std::byte> slots, BufferSource buffers)
       : ReceiverAround(std::move(receiver)),
         slots_(slots),
         buffers_(std::move(buffers)) {}
@@ -174,8 +174,8 @@ std::span<const std::byte> memory_of_slots(const Receiver& receiver) {
 std::unique_ptr<Receiver> out_of_slots(std::unique_ptr<Receiver> receiver,
                                        std::span<const std::byte> slots,
                                        BufferSource buffers) {
-  return std::make_unique<OutOfSlots>(std::move(receiver), slots,
-                                      std::move(buffers));
+  return std::make_unique<SlotReceiver>(std::move(receiver), slots,
+                                        std::move(buffers));
 }
 
 std::uint64_t copied_bytes(const Sender& sender) {

@@ -114,10 +114,10 @@ asio::awaitable<void> send_offer(Socket& socket, AreaShape shape,
     // So few bytes go as a whole.
     if (count == static_cast<ssize_t>(bytes.size())) co_return;
     if (count >= 0) throw LinkError("an offer of shared memory was cut short");
-    if (!must_wait()) throw PeerGone("it is gone: {}", errno_text());
+    if (!must_wait()) throw PeerGoneError("it is gone: {}", errno_text());
     const auto [error] =
         co_await socket.async_wait(Socket::wait_write, kResult);
-    if (error) throw PeerGone("it is gone: {}", error.message());
+    if (error) throw PeerGoneError("it is gone: {}", error.message());
   }
 }
 
@@ -130,13 +130,13 @@ asio::awaitable<Offer> receive_offer(Socket& socket) {
     if (count > 0) {
       rest = rest.subspan(static_cast<std::size_t>(count));
     } else if (count == 0) {
-      throw PeerGone("it is gone");
+      throw PeerGoneError("it is gone");
     } else if (must_wait()) {
       const auto [error] =
           co_await socket.async_wait(Socket::wait_read, kResult);
-      if (error) throw PeerGone("it is gone: {}", error.message());
+      if (error) throw PeerGoneError("it is gone: {}", error.message());
     } else {
-      throw PeerGone("it is gone: {}", errno_text());
+      throw PeerGoneError("it is gone: {}", errno_text());
     }
   }
   const AreaShape shape = decode_shape(bytes);

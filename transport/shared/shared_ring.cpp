@@ -21,7 +21,7 @@ std::size_t distance(std::uint64_t tail, std::uint64_t head,
   return tail - head;
 }
 
-bool taken_off(std::atomic<std::uint32_t>& sleeps, Wanted what) {
+bool taken_off(std::atomic<std::uint32_t>& sleeps, SleepReason what) {
   return sleeps.load() >= static_cast<std::uint32_t>(what) &&
          sleeps.exchange(0) != 0;
 }
@@ -45,7 +45,7 @@ void RingWriter::write(std::span<const std::byte> from) {
   tail_ += from.size();
 }
 
-bool RingWriter::publish(Wanted what) {
+bool RingWriter::publish(SleepReason what) {
   published_.store(tail_);
   words_.tail.store(tail_);
   return taken_off(words_.reader_sleeps, what);
@@ -58,11 +58,11 @@ std::size_t RingReader::available() const {
   return distance(words_.tail.load(), head_, bytes_.size());
 }
 
-void RingReader::read(std::span<std::byte> to, Into into) {
+void RingReader::read(std::span<std::byte> to, ReadTarget into) {
   if (to.empty()) return;
   const auto copy = [into](std::byte* here, const std::byte* from,
                            std::size_t bytes) {
-    if (into == Into::memory)
+    if (into == ReadTarget::memory)
       copy_past_cache(here, from, bytes);
     else
       std::memcpy(here, from, bytes);
@@ -77,7 +77,7 @@ void RingReader::read(std::span<std::byte> to, Into into) {
 bool RingReader::release() {
   released_.store(head_);
   words_.head.store(head_);
-  return taken_off(words_.writer_sleeps, Wanted::message);
+  return taken_off(words_.writer_sleeps, SleepReason::message);
 }
 
 }  // namespace sluice

@@ -20,14 +20,14 @@ struct RingWords {
   alignas(kCacheLine) std::atomic<std::uint64_t> head = 0;  ///< bytes read
   /// Set by an end that is about to sleep, before it looks once more; cleared
   /// by the other end, which then wakes it. The reader's holds what it sleeps
-  /// for (Wanted).
+  /// for (SleepReason).
   alignas(kCacheLine) std::atomic<std::uint32_t> reader_sleeps = 0;
   alignas(kCacheLine) std::atomic<std::uint32_t> writer_sleeps = 0;
 };
 
 /// What a reader sleeps for. One that waits for a message need not be woken for
 /// a credit, which says nothing to it.
-enum class Wanted : std::uint32_t { message = 1, credit = 2 };
+enum class SleepReason : std::uint32_t { message = 1, credit = 2 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
@@ -51,7 +51,7 @@ class RingWriter {
   void write(std::span<const std::byte> from);
   /// Now it does; `what` is the least that it must want to be woken for it.
   /// True: it sleeps and must be woken.
-  bool publish(Wanted what = Wanted::message);
+  bool publish(SleepReason what = SleepReason::message);
   bool has_room() const {
     return published_.load() - words_.head.load() != bytes_.size();
   }
@@ -74,15 +74,15 @@ class RingReader {
   std::size_t available() const;
   /// Where what is read goes; for what is larger than a cache, straight to
   /// memory is faster.
-  enum class Into : std::uint8_t { cache, memory };
+  enum class ReadTarget : std::uint8_t { cache, memory };
   /// At most available(); the writer can't use their room yet.
-  void read(std::span<std::byte> to, Into into = Into::cache);
+  void read(std::span<std::byte> to, ReadTarget into = ReadTarget::cache);
   void skip(std::size_t count) { head_ += count; }
   /// Now it can. True: it sleeps and must be woken.
   bool release();
   bool has_data() const { return words_.tail.load() != released_.load(); }
   /// Before sleeping: tell the writer, then look at has_data() once more.
-  void announce_sleep(Wanted what) {
+  void announce_sleep(SleepReason what) {
     words_.reader_sleeps.fetch_or(static_cast<std::uint32_t>(what));
   }
 

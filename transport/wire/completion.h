@@ -36,10 +36,10 @@ inline bool is_end_of_peer(const boost::system::error_code& error) {
          error == asio::ssl::error::stream_truncated;
 }
 
-/// Throws PeerGone when it is.
+/// Throws PeerGoneError when it is.
 inline void check_peer(const boost::system::error_code& error) {
-  if (is_end_of_peer(error)) throw PeerGone("{}", kGone);
-  if (error) throw PeerGone("{}: {}", kGone, error.message());
+  if (is_end_of_peer(error)) throw PeerGoneError("{}", kGone);
+  if (error) throw PeerGoneError("{}: {}", kGone, error.message());
 }
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ namespace {
         text,
     const LinkOptions& options, const LinkEnd& end) {
   if (end.peer_gone)
-    throw PeerGone(text, options.here, options.there, end.reason);
+    throw PeerGoneError(text, options.here, options.there, end.reason);
   throw LinkError(text, options.here, options.there, end.reason);
 }
 
@@ -23,7 +23,7 @@ namespace {
 
 LinkEnd end_after(const std::exception& error) {
   return {.reason = error.what(),
-          .peer_gone = dynamic_cast<const PeerGone*>(&error) != nullptr};
+          .peer_gone = dynamic_cast<const PeerGoneError*>(&error) != nullptr};
 }
 
 Mailbox::Mailbox(LinkOptions options, Callbacks callbacks)
@@ -61,26 +61,28 @@ void Mailbox::tell() {
   callbacks_.changed();
 }
 
-Outgoing Mailbox::prepare(Message message) const {
+OutgoingFrames Mailbox::prepare(Message message) const {
   for (const TensorView& tensor : message.tensors) {
     SLUICE_CHECK(tensor.buffer.device.kind == Device::Kind::cpu,
                  "tensor '{}' is not on the CPU", tensor.name);
     if (tensor.buffer.wait_ready) tensor.buffer.wait_ready();
   }
-  Outgoing frame{.head = encode_message(message, sent_ + 1, options_.limits,
-                                        options_.checksum)};
+  OutgoingFrames frame{.head =
+                           encode_message(message, sent_ + 1, options_.limits,
+                                          options_.checksum)};
   if (options_.damage) options_.damage(message, frame.damaged = frame.head);
   frame.message = std::move(message);
   return frame;
 }
 
-void Mailbox::send(Outgoing frame) {
+void Mailbox::send(OutgoingFrames frame) {
   const Lock lock(mutex_);
   SLUICE_CHECK(!closed_, "{} sends to {} after close", options_.here,
                options_.there);
   if (cannot_send()) {
     constexpr auto kText = "{} waited for {} to take a message: {}";
-    if (!is_dead()) throw PeerGone(kText, options_.here, options_.there, kGone);
+    if (!is_dead())
+      throw PeerGoneError(kText, options_.here, options_.there, kGone);
     throw_end(kText, options_, failure_);
   }
   SLUICE_CHECK(credits_ > 0, "{} sends to {} without a credit", options_.here,
@@ -109,7 +111,7 @@ std::optional<Message> Mailbox::receive() {
   if (inbox_.empty()) {
     if (no_more_ && !quit_) return std::nullopt;
     constexpr auto kText = "{} waited for a message from {}: {}";
-    if (quit_) throw PeerGone(kText, options_.here, options_.there, kGone);
+    if (quit_) throw PeerGoneError(kText, options_.here, options_.there, kGone);
     throw_end(kText, options_, failure_);
   }
   Message message = std::move(inbox_.front());

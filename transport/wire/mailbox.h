@@ -24,7 +24,7 @@ namespace sluice {
 
 /// What is to be written next: whole frames, the last of which may be a data
 /// frame whose payload is the message's tensors. Nothing when `head` is empty.
-struct Outgoing {
+struct OutgoingFrames {
   std::vector<std::byte> head = {};
   std::vector<std::byte> damaged = {};  ///< what is written instead, once
   Message message = {};
@@ -68,9 +68,9 @@ class Mailbox {
 
   /// The frame of the message that is sent next: waits until its buffers are
   /// ready, and may read all of it for its checksum.
-  Outgoing prepare(Message message) const;
+  OutgoingFrames prepare(Message message) const;
   /// Throws LinkError when the link is dead; misuse unless can_send().
-  void send(Outgoing frame);
+  void send(OutgoingFrames frame);
   void close();
   void drop_sender();
   /// Throws LinkError when none can come any more; misuse unless ready().
@@ -102,7 +102,7 @@ class Mailbox {
     many  ///< fewer than half of them only with something else
   };
   /// Control frames and at most one message.
-  Outgoing next(Credits credits = Credits::all);
+  OutgoingFrames next(Credits credits = Credits::all);
   bool owes_credits() const;  ///< that next() has left
   bool nothing_left() const;  ///< next() stays empty for ever
   bool abandoned() const;     ///< both ends were destroyed
@@ -150,10 +150,10 @@ class Mailbox {
   // All below: under the mutex.
   std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
-  std::deque<Outgoing> outbox_;
+  std::deque<OutgoingFrames> outbox_;
   // On a link that reconnects: messages that were written, and not yet
   // acknowledged. The first has the sequence acknowledged_ + 1.
-  std::deque<Outgoing> written_;
+  std::deque<OutgoingFrames> written_;
   std::uint64_t acknowledged_ = 0;
   std::deque<Message> inbox_;
   std::size_t credits_;          // messages that may still be sent

@@ -16,13 +16,13 @@ namespace {
 
 /// A table with keys for all blocks, and the key with which a numbered table
 /// leaves the common ones; but for `shared`, which it takes all the same.
-struct Numbered {
+struct NumberedTable {
   std::string_view path;
   std::string_view fresh;
   std::string_view shared;
 };
-constexpr std::array kNumbered = {Numbered{"boundary", "policy", "codec"},
-                                  Numbered{"optimizer", "name", ""}};
+constexpr std::array kNumbered = {NumberedTable{"boundary", "policy", "codec"},
+                                  NumberedTable{"optimizer", "name", ""}};
 
 ConfigNode::Table* table_in(ConfigNode& node) {
   return std::get_if<ConfigNode::Table>(&node.value);
@@ -57,12 +57,12 @@ const ConfigNode* find_path(const ConfigNode& root, std::string_view path,
 
 /// The numbered table that a common key is of, and the key: "clip.norm".
 struct CommonKey {
-  Numbered table;
+  NumberedTable table;
   std::string_view key;
 };
 
 std::optional<CommonKey> common_key(std::string_view path) {
-  for (const Numbered& table : kNumbered) {
+  for (const NumberedTable& table : kNumbered) {
     if (!path.starts_with(table.path) || path.size() <= table.path.size() ||
         path[table.path.size()] != '.')
       continue;
@@ -110,7 +110,7 @@ void lay_over(ConfigNode& own, std::string_view key, const ConfigNode& node,
   }
 }
 
-void hold_for_all(const Numbered& table, const ConfigNode& base,
+void hold_for_all(const NumberedTable& table, const ConfigNode& base,
                   const ConfigNode& over, ConfigNode& result) {
   for (auto& [number, own] : *table_in(result)) {
     if (!names_one_block(number) || base.find(number) == nullptr) continue;
@@ -154,7 +154,7 @@ ConfigNode without(const ConfigNode& one, const ConfigNode& common) {
 /// What all tables of a resolved config share; of those that name different
 /// policies or rules only what they take beside their own name.
 ConfigNode shared_by_all(const ConfigNode::Table& tables,
-                         const Numbered& kind) {
+                         const NumberedTable& kind) {
   ConfigNode common = tables.front().second;
   for (const auto& [number, one] : tables) common = shared_by(common, one);
   if (common.find(kind.fresh) == nullptr)
@@ -182,7 +182,7 @@ bool names_one_block(std::string_view key) {
 
 bool is_of_one_block(std::string_view path) {
   return std::any_of(kNumbered.begin(), kNumbered.end(),
-                     [&](const Numbered& table) {
+                     [&](const NumberedTable& table) {
                        return path.starts_with(table.path) &&
                               path.substr(table.path.size()).starts_with('.');
                      }) &&
@@ -213,7 +213,7 @@ void set_for_all(ConfigNode& root, std::string_view path, ConfigNode node) {
 
 void hold_for_all(const ConfigNode& base, const ConfigNode& over,
                   ConfigNode& result) {
-  for (const Numbered& table : kNumbered) {
+  for (const NumberedTable& table : kNumbered) {
     const ConfigNode* before = base.find(table.path);
     const ConfigNode* after = over.find(table.path);
     ConfigNode* both = find_in(result, table.path);
@@ -225,7 +225,7 @@ void hold_for_all(const ConfigNode& base, const ConfigNode& over,
 }
 
 ConfigNode with_common_keys(ConfigNode resolved) {
-  for (const Numbered& kind : kNumbered) {
+  for (const NumberedTable& kind : kNumbered) {
     ConfigNode* written = find_in(resolved, kind.path);
     ConfigNode::Table* tables =
         written == nullptr ? nullptr : table_in(*written);

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDeepest = 50;
 
-struct ToJson {
+struct JsonVisitor {
   Json operator()(std::monostate) const { return nullptr; }
   template <class Plain>
   Json operator()(const Plain& value) const {
@@ -70,7 +70,7 @@ ConfigNode node_of(const Json& json, int depth) {
 }  // namespace
 
 Json json_of(const ConfigNode& node) {
-  return std::visit(ToJson(), node.value);
+  return std::visit(JsonVisitor(), node.value);
 }
 
 ConfigNode config_of_json(const Json& json) {

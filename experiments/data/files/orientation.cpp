@@ -92,7 +92,7 @@ std::optional<int> orientation_in_xmp(std::string_view text) {
 }
 
 /// The first answer of each kind; Exif goes before XMP.
-struct Stated {
+struct StatedOrientation {
   std::optional<int> exif = {};
   std::optional<int> xmp = {};
 
@@ -105,7 +105,7 @@ std::size_t big_endian(Bytes bytes, std::size_t at, std::size_t count) {
   return value;
 }
 
-void look_at_jpeg_segment(Bytes segment, Stated& stated) {
+void look_at_jpeg_segment(Bytes segment, StatedOrientation& stated) {
   const std::string_view text = text_in(segment);
   if (text.starts_with(kExif) && !stated.exif)
     stated.exif = ExifBlock(segment.subspan(kExif.size())).orientation();
@@ -118,7 +118,7 @@ int orientation_of_jpeg(Bytes bytes) {
   constexpr std::uint8_t kApp1 = 0xe1;
   constexpr std::uint8_t kStartOfScan = 0xda;
   constexpr std::uint8_t kEnd = 0xd9;
-  Stated stated;
+  StatedOrientation stated;
   std::size_t at = 2;
   while (at + 4 <= bytes.size() && bytes[at] == 0xff) {
     const std::uint8_t marker = bytes[at + 1];
@@ -148,7 +148,7 @@ std::optional<int> orientation_in_text_chunk(std::string_view chunk) {
 int orientation_of_png(Bytes bytes) {
   constexpr std::size_t kMagic = 8;
   constexpr std::size_t kAround = 12;  // length, type and checksum
-  Stated stated;
+  StatedOrientation stated;
   std::size_t at = kMagic;
   while (bytes.size() - at >= kAround) {
     const std::size_t length = big_endian(bytes, at, 4);

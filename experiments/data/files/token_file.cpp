@@ -100,10 +100,10 @@ std::int64_t TokenFile::largest() const {
   return largest;
 }
 
-TokensSeen TokenFile::look() const {
+TokenTally TokenFile::look() const {
   constexpr std::int64_t kPieces = 64;
   constexpr std::int64_t kPiece = 8192;
-  TokensSeen seen;
+  TokenTally seen;
   std::vector<std::int64_t> tokens;
   const auto look_at = [&](std::int64_t begin, std::int64_t count) {
     tokens.resize(static_cast<std::size_t>(count));

@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// Numbers of tokens that were looked at, and what was seen.
-struct TokensSeen {
+struct TokenTally {
   std::int64_t tokens = 0;
   std::int64_t zeros = 0;
   std::int64_t largest = 0;
@@ -38,7 +38,7 @@ class TokenFile {
   /// The largest token; goes through the whole file.
   std::int64_t largest() const;
   /// Looks at 64 pieces of 8192 tokens at most, spread evenly.
-  TokensSeen look() const;
+  TokenTally look() const;
 
  private:
   RawFile file_;

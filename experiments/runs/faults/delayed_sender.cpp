@@ -61,7 +61,7 @@ class DelayedSender final : public Sender {
   }
 
  private:
-  struct Due {
+  struct DueMessage {
     Clock::time_point when = {};
     Message message = {};
   };
@@ -107,7 +107,7 @@ class DelayedSender final : public Sender {
   mutable std::mutex mutex_;  // guards all below but the thread
   std::condition_variable_any changed_;
   std::vector<std::shared_ptr<Bell>> bells_;
-  std::deque<Due> queue_;
+  std::deque<DueMessage> queue_;
   bool closed_ = false;
   std::exception_ptr failure_;
   std::jthread thread_;  // last: it uses all of the above

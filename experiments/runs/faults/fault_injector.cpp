@@ -16,8 +16,8 @@
 namespace sluice {
 namespace {
 
-using What = Injection::What;
-using When = Injection::When;
+using Kind = Injection::Kind;
+using Moment = Injection::Moment;
 using Clock = std::chrono::steady_clock;
 
 /// Longest time from the request to the launcher until the signal arrives.
@@ -25,17 +25,17 @@ constexpr std::chrono::seconds kSignalComes(1);
 
 /// No file of this process can grow while this lives: the system refuses to
 /// write, as it does on a full disk.
-class NoRoom {
+class FullDisk {
  public:
-  NoRoom() {
+  FullDisk() {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
     std::signal(SIGXFSZ, SIG_IGN);
     ::setrlimit(RLIMIT_FSIZE, &none);
   }
-  ~NoRoom() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-  NoRoom(const NoRoom&) = delete;
-  NoRoom& operator=(const NoRoom&) = delete;
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
 
  private:
   rlimit before_ = {};
@@ -43,21 +43,21 @@ class NoRoom {
 
 bool is_due(const Injection& injection, const Action& action) {
   switch (injection.when) {
-    case When::start:
+    case Moment::start:
       return false;
-    case When::evaluation:
+    case Moment::evaluation:
       return action.op == Op::evaluate && action.turn >= injection.turn;
-    case When::checkpoint:
+    case Moment::checkpoint:
       return action.op == Op::save && action.turn >= injection.turn;
-    case When::turn:
+    case Moment::turn:
       break;
   }
   return row_of(action.op).is_training && action.turn >= injection.turn;
 }
 
-int signal_of(What what) {
-  if (what == What::kill) return SIGKILL;
-  return what == What::stop ? SIGSTOP : 0;
+int signal_of(Kind what) {
+  if (what == Kind::kill) return SIGKILL;
+  return what == Kind::stop ? SIGSTOP : 0;
 }
 
 [[noreturn]] void do_nothing_for_ever() {
@@ -88,9 +88,9 @@ void FaultInjector::announce(Fault& fault, std::int64_t turn, int signal) {
 }
 
 void FaultInjector::happen(Fault& fault, std::int64_t turn) {
-  const What what = fault.injection.what;
+  const Kind what = fault.injection.what;
   announce(fault, turn, signal_of(what));
-  if (what == What::stop)
+  if (what == Kind::stop)
     std::this_thread::sleep_for(kSignalComes);
   else
     do_nothing_for_ever();
@@ -98,15 +98,15 @@ void FaultInjector::happen(Fault& fault, std::int64_t turn) {
 
 void FaultInjector::starts() {
   for (Fault& fault : faults_)
-    if (!fault.is_over && fault.injection.when == When::start)
+    if (!fault.is_over && fault.injection.when == Moment::start)
       happen(fault, -1);
 }
 
 void FaultInjector::before(const Action& action) {
   for (Fault& fault : faults_) {
-    const What what = fault.injection.what;
+    const Kind what = fault.injection.what;
     const bool is_of_loop =
-        what == What::kill || what == What::stop || what == What::hang;
+        what == Kind::kill || what == Kind::stop || what == Kind::hang;
     if (is_of_loop && !fault.is_over && is_due(fault.injection, action))
       happen(fault, action.turn);
   }
@@ -115,7 +115,7 @@ void FaultInjector::before(const Action& action) {
 bool FaultInjector::fails(const Action& action) {
   if (action.op != Op::save) return false;
   for (Fault& fault : faults_) {
-    if (fault.injection.what != What::fail_checkpoint || fault.is_over ||
+    if (fault.injection.what != Kind::fail_checkpoint || fault.is_over ||
         action.turn < fault.injection.turn)
       continue;
     announce(fault, action.turn, 0);
@@ -126,7 +126,7 @@ bool FaultInjector::fails(const Action& action) {
 
 void FaultInjector::slow_down(std::chrono::nanoseconds computed) const {
   for (const Fault& fault : faults_)
-    if (fault.injection.what == What::slow)
+    if (fault.injection.what == Kind::slow)
       std::this_thread::sleep_for(computed * (fault.injection.factor - 1));
 }
 
@@ -136,7 +136,7 @@ Around FaultInjector::around() {
     const auto started = Clock::now();
     const auto waited = heartbeat_.waited();
     if (fails(action)) {
-      const NoRoom no_room;
+      const FullDisk no_room;
       execute();
     } else {
       execute();
@@ -147,7 +147,7 @@ Around FaultInjector::around() {
 
 Link FaultInjector::with_faults(Link link, int there, std::size_t room) const {
   for (const Fault& fault : faults_)
-    if (fault.injection.what == What::delay && fault.injection.to == there &&
+    if (fault.injection.what == Kind::delay && fault.injection.to == there &&
         link.sender)
       link.sender =
           delayed_sender(std::move(link.sender), fault.injection.delay, room);
@@ -158,7 +158,7 @@ void FaultInjector::damage(int there, const Message& message,
                            std::span<std::byte> frame) {
   for (Fault& fault : faults_) {
     const Injection& injection = fault.injection;
-    if (injection.what != What::corrupt || fault.is_over ||
+    if (injection.what != Kind::corrupt || fault.is_over ||
         injection.to != there || message.turn < injection.turn)
       continue;
     announce(fault, message.turn, 0);

@@ -13,32 +13,32 @@
 namespace sluice {
 namespace {
 
-using What = Injection::What;
-using When = Injection::When;
+using Kind = Injection::Kind;
+using Moment = Injection::Moment;
 
 struct Form {
   std::string_view first;  ///< the word that it begins with
-  What what;
+  Kind what;
   std::string_view form;
   std::string_view text;
 };
 
 constexpr std::array kForms = {
-    Form{"kill", What::kill, "kill block K @ WHEN",
+    Form{"kill", Kind::kill, "kill block K @ WHEN",
          "the worker process of block K gets SIGKILL, as when memory runs out"},
-    Form{"stop", What::stop, "stop block K @ WHEN",
+    Form{"stop", Kind::stop, "stop block K @ WHEN",
          "the worker process gets SIGSTOP: it exists, but sends nothing"},
-    Form{"hang", What::hang, "hang block K @ WHEN",
+    Form{"hang", Kind::hang, "hang block K @ WHEN",
          "the worker goes on sending heartbeats, but does nothing else"},
-    Form{"delay", What::delay, "delay A->B TIME",
+    Form{"delay", Kind::delay, "delay A->B TIME",
          "every message from block A to block B arrives later by TIME: 20ms, "
          "0.5s"},
-    Form{"slow", What::slow, "slow block K xFACTOR",
+    Form{"slow", Kind::slow, "slow block K xFACTOR",
          "computing takes FACTOR times as long (x1.5); waiting does not"},
-    Form{"corrupt", What::corrupt, "corrupt A->B @ TURN",
+    Form{"corrupt", Kind::corrupt, "corrupt A->B @ TURN",
          "a bit flips in a frame from block A to block B, after its checksums "
          "were computed"},
-    Form{"fail", What::fail_checkpoint, "fail checkpoint @ TURN",
+    Form{"fail", Kind::fail_checkpoint, "fail checkpoint @ TURN",
          "block 1 can't write its part of the first checkpoint at or after "
          "that turn, as on a full disk"},
 };
@@ -93,25 +93,25 @@ class Parser {
     form_ = &form();
     Injection injection{.what = form_->what, .text = written_};
     switch (form_->what) {
-      case What::kill:
-      case What::stop:
-      case What::hang:
+      case Kind::kill:
+      case Kind::stop:
+      case Kind::hang:
         read_block(injection);
         read_when(injection);
         break;
-      case What::delay:
+      case Kind::delay:
         read_link(injection);
         injection.delay = time();
         break;
-      case What::slow:
+      case Kind::slow:
         read_block(injection);
         injection.factor = factor();
         break;
-      case What::corrupt:
+      case Kind::corrupt:
         read_link(injection);
         read_turn(injection);
         break;
-      case What::fail_checkpoint:
+      case Kind::fail_checkpoint:
         word("checkpoint");
         injection.block = 1;
         read_turn(injection);
@@ -203,10 +203,10 @@ class Parser {
       return read_turn(injection);
     word("@");
     ++next_;
-    injection.when = when == "start"        ? When::start
-                     : when == "evaluation" ? When::evaluation
-                                            : When::checkpoint;
-    if (injection.when != When::start) injection.turn = turn();
+    injection.when = when == "start"        ? Moment::start
+                     : when == "evaluation" ? Moment::evaluation
+                                            : Moment::checkpoint;
+    if (injection.when != Moment::start) injection.turn = turn();
   }
 
   std::chrono::microseconds time() {

@@ -10,7 +10,7 @@ namespace sluice {
 
 /// A fault that a user asks for, to see what a run makes of it.
 struct Injection {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     kill,
     stop,
     hang,
@@ -19,12 +19,12 @@ struct Injection {
     corrupt,
     fail_checkpoint
   };
-  enum class When : std::uint8_t { turn, start, evaluation, checkpoint };
+  enum class Moment : std::uint8_t { turn, start, evaluation, checkpoint };
 
-  What what = What::kill;
+  Kind what = Kind::kill;
   int block = 0;  ///< whose; of a delay or corruption the sender's
   int to = 0;     ///< of a delay or corruption: who receives
-  When when = When::turn;
+  Moment when = Moment::turn;
   std::int64_t turn = 0;
   double factor = 1;
   std::chrono::microseconds delay{0};
@@ -33,7 +33,7 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 
   /// Whether it happens once in a run, restarts included.
-  bool is_once() const { return what != What::delay && what != What::slow; }
+  bool is_once() const { return what != Kind::delay && what != Kind::slow; }
 };
 
 /// Reads "kill block 2 @ turn 50; delay 1->2 20ms" for a run of so many blocks.

@@ -26,7 +26,7 @@ bool is_cut_off(Receiver& control, std::chrono::milliseconds patience) {
         std::this_thread::sleep_for(kLookForNote);
       else if (!control.receive())
         return false;
-  } catch (const PeerGone&) {
+  } catch (const PeerGoneError&) {
     return true;
   } catch (const LinkError&) {
     // The peer is there, and said what can't be.

@@ -182,7 +182,7 @@ std::string as_it_is(const std::string& status, const std::string& folder,
                      double now) {
   Json run = parsed(status);
   if (run.value("state", "") != "running") return status;
-  const LockSeen seen = look_at_lock(folder);
+  const LockStatus seen = look_at_lock(folder);
   if (seen.is_held) return status;
   // Programs of before took no lock.
   const bool is_silent = now - run.value("written", now) > kHeartbeatIsOld;
@@ -202,7 +202,7 @@ std::string status_of(const std::string& folder) {
 }
 
 void say_died(const std::string& folder) {
-  const LockSeen seen = look_at_lock(folder);
+  const LockStatus seen = look_at_lock(folder);
   fmt::print(
       "{} is no longer there, and the run hasn't come to its end; to go on "
       "from its last checkpoint: sluice run --resume {}\n",

@@ -68,9 +68,9 @@ Arenas& arenas() {
 constinit thread_local Arena* own_arena = nullptr;
 constinit thread_local bool has_ended = false;
 
-struct AtThreadEnd {
+struct ArenaReturn {
   void arm() const {}
-  ~AtThreadEnd() {
+  ~ArenaReturn() {
     arenas().put_back(own_arena);
     own_arena = nullptr;
     has_ended = true;
@@ -98,7 +98,7 @@ class OwnArena {
     arena_ = arenas().adopt();
     if (has_ended) return;
     own_arena = arena_;
-    static thread_local const AtThreadEnd at_thread_end;
+    static thread_local const ArenaReturn at_thread_end;
     at_thread_end.arm();
   }
 

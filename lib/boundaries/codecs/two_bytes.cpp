@@ -20,9 +20,9 @@ at::Tensor copied_as(at::ScalarType type, const at::Tensor& numbers) {
       .copy_(numbers);
 }
 
-class TwoBytes final : public Codec {
+class TwoByteCodec final : public Codec {
  public:
-  TwoBytes(std::string_view name, at::ScalarType type)
+  TwoByteCodec(std::string_view name, at::ScalarType type)
       : name_(name), type_(type) {}
 
   std::string_view name() const override { return name_; }
@@ -52,11 +52,11 @@ class TwoBytes final : public Codec {
 }  // namespace
 
 std::shared_ptr<const Codec> make_fp16() {
-  return std::make_shared<TwoBytes>("fp16", at::kHalf);
+  return std::make_shared<TwoByteCodec>("fp16", at::kHalf);
 }
 
 std::shared_ptr<const Codec> make_bf16() {
-  return std::make_shared<TwoBytes>("bf16", at::kBFloat16);
+  return std::make_shared<TwoByteCodec>("bf16", at::kBFloat16);
 }
 
 }  // namespace sluice

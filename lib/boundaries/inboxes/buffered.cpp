@@ -8,9 +8,9 @@
 namespace sluice {
 namespace {
 
-class Buffered final : public Inbox {
+class BufferedInbox final : public Inbox {
  public:
-  Buffered(const ReplayOptions& options, int block)
+  BufferedInbox(const ReplayOptions& options, int block)
       : buffer_(options), block_(block) {}
 
   Input input(const Action& forward, const Next& next) override {
@@ -77,7 +77,7 @@ class Buffered final : public Inbox {
 
 std::unique_ptr<Inbox> make_inbox(const InboxTraits& traits, int block) {
   if (!traits.buffer) return nullptr;
-  return std::make_unique<Buffered>(*traits.buffer, block);
+  return std::make_unique<BufferedInbox>(*traits.buffer, block);
 }
 
 }  // namespace sluice

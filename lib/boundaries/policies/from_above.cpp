@@ -9,9 +9,10 @@
 namespace sluice {
 namespace {
 
-class FromAbove final : public Lower {
+class GradientFromAbove final : public Lower {
  public:
-  FromAbove(Traits traits, double scale) : traits_(traits), scale_(scale) {}
+  GradientFromAbove(Traits traits, double scale)
+      : traits_(traits), scale_(scale) {}
 
   Traits traits() const override { return traits_; }
 
@@ -37,7 +38,7 @@ class FromAbove final : public Lower {
 
 MakeBoundary from_above(const Traits& traits, double scale) {
   return [=](const BoundarySite&) {
-    return std::make_unique<FromAbove>(traits, scale);
+    return std::make_unique<GradientFromAbove>(traits, scale);
   };
 }
 
@@ -71,11 +72,12 @@ void read_weights(Fields& options, std::span<const std::string> views,
                  .max = 1});
 }
 
-void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {
+void read_statistics(Fields& options,
+                     std::optional<StatisticsPass>& statistics) {
   options.optional("statistics", statistics,
-                   {{"forward", StatisticsAt::forward},
-                    {"replay", StatisticsAt::replay},
-                    {"both", StatisticsAt::both}},
+                   {{"forward", StatisticsPass::forward},
+                    {"replay", StatisticsPass::replay},
+                    {"both", StatisticsPass::both}},
                    {.text = "which of the two forwards of a batch moves "
                             "BatchNorm's running statistics; required for a "
                             "model with BatchNorm"});

@@ -22,6 +22,7 @@ std::vector<std::string> views_of_delays(bool with_replay);
 void read_weights(Fields& options, std::span<const std::string> views,
                   WeightsAtBackward& weights);
 /// The key "statistics", which has a meaning when the forward is replayed.
-void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics);
+void read_statistics(Fields& options,
+                     std::optional<StatisticsPass>& statistics);
 
 }  // namespace sluice

@@ -11,8 +11,8 @@
 
 #include "lib/base/plug_in.h"
 #include "lib/base/random.h"
-#include "lib/boundaries/policies/attached.h"
 #include "lib/boundaries/policies/first_layer.h"
+#include "lib/boundaries/policies/module_tensors.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/tensors/gradients.h"
 
@@ -79,7 +79,7 @@ class LocalLoss final : public Lower {
   }
 
   std::shared_ptr<Head> head_;
-  Attached attached_;
+  ModuleTensors attached_;
   Traits traits_;
 };
 

@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/blocks/evaluation.h"
-#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/module_tensors.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/boundaries/policies/unlock.h"
 #include "lib/tensors/gradients.h"
@@ -78,7 +78,7 @@ class SyntheticGradient final : public Lower {
 
  private:
   /// What signal() has predicted, with its graph.
-  struct Kept {
+  struct KeptPrediction {
     std::int64_t batch = -1;
     std::int64_t lessons = 0;  // taken before it
     at::Tensor prediction = {};
@@ -109,7 +109,7 @@ class SyntheticGradient final : public Lower {
   /// since. It always has where the target comes turns later, so keeping graphs
   /// would gain nothing there.
   at::Tensor prediction_with_graph(const BatchContext& context) {
-    Kept kept = std::exchange(kept_, {});
+    KeptPrediction kept = std::exchange(kept_, {});
     if (kept.batch == context.batch && kept.lessons == lessons_)
       return kept.prediction;
     if (kept.prediction.defined()) keeps_ = false;
@@ -133,10 +133,10 @@ class SyntheticGradient final : public Lower {
   }
 
   std::shared_ptr<Predictor> synthesizer_;
-  Attached attached_;
+  ModuleTensors attached_;
   Options options_;
   bool keeps_ = true;
-  Kept kept_;
+  KeptPrediction kept_;
   std::int64_t lessons_ = 0;
 };
 

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
-#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/module_tensors.h"
 #include "lib/tensors/gradients.h"
 #include "lib/tensors/staging.h"
 
@@ -31,10 +31,10 @@ class InputModelEnd final : public Upper {
   Payload inputs(const InputContext& context,
                  const std::function<Payload()>& /*next*/) override {
     Payload data = context.data();
-    Predicted predicted{.inputs = data.features.at(0),
-                        .labels = on_device(data.labels, context.device),
-                        .pass = context.pass,
-                        .changes = changes_};
+    InputPrediction predicted{.inputs = data.features.at(0),
+                              .labels = on_device(data.labels, context.device),
+                              .pass = context.pass,
+                              .changes = changes_};
     predicted.features = predict(predicted);
     data.features = {predicted.features.detach()};
     predicted_[context.batch] = std::move(predicted);
@@ -46,7 +46,7 @@ class InputModelEnd final : public Upper {
     auto kept = predicted_.extract(context.batch);
     SLUICE_CHECK(!kept.empty(), "block {} has no forward of batch {}",
                  boundary_ + 1, context.batch);
-    Predicted predicted = std::move(kept.mapped());
+    InputPrediction predicted = std::move(kept.mapped());
     check(from_below.features, predicted.features, context.batch);
     // Lessons from other batches, or other replicas, have changed the input
     // model since this batch's forward, so the kept graph is of old weights:
@@ -75,7 +75,7 @@ class InputModelEnd final : public Upper {
  private:
   /// The input model's prediction for a batch, with its graph, until the model
   /// learns from the batch.
-  struct Predicted {
+  struct InputPrediction {
     at::Tensor inputs;
     at::Tensor labels;
     Pass pass = {};
@@ -83,7 +83,7 @@ class InputModelEnd final : public Upper {
     at::Tensor features = {};
   };
 
-  at::Tensor predict(const Predicted& batch) {
+  at::Tensor predict(const InputPrediction& batch) {
     return model_->forward(batch.inputs, batch.labels, batch.pass);
   }
 
@@ -103,11 +103,11 @@ class InputModelEnd final : public Upper {
   }
 
   std::shared_ptr<Predictor> model_;
-  Attached attached_;
+  ModuleTensors attached_;
   std::optional<OptimizerOptions> optimizer_;
   std::int64_t boundary_;
-  std::int64_t changes_ = 0;                     // of its weights
-  std::map<std::int64_t, Predicted> predicted_;  // by batch
+  std::int64_t changes_ = 0;                           // of its weights
+  std::map<std::int64_t, InputPrediction> predicted_;  // by batch
 };
 
 }  // namespace

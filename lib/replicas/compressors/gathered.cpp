@@ -29,9 +29,9 @@ bool is_finite(const GradientLines& lines) {
   return true;
 }
 
-class Gathered final : public GradientExchange {
+class GatheredExchange final : public GradientExchange {
  public:
-  explicit Gathered(std::unique_ptr<LineCompressor> compressor)
+  explicit GatheredExchange(std::unique_ptr<LineCompressor> compressor)
       : compressor_(std::move(compressor)) {}
 
   void start(const Tensors& gradients, const ExchangedUpdate& update,
@@ -144,7 +144,7 @@ CompressorKind gathered(MakeLineCompressor make,
     if (has_error_feedback)
       compressor = with_error_feedback(std::move(compressor),
                                        zeros_for(parameters, "residual"));
-    return std::make_unique<Gathered>(std::move(compressor));
+    return std::make_unique<GatheredExchange>(std::move(compressor));
   };
   kind.bytes = [bytes = std::move(bytes)](const std::vector<TensorSizes>& all) {
     double sum = kMessageBytes;

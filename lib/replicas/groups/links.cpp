@@ -10,7 +10,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/sums.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
@@ -220,7 +220,7 @@ class LinksGroup final : public Group {
     return all;
   }
 
-  void gather_parts(const Flat& out) {
+  void gather_parts(const FlatTensors& out) {
     for (int other = 1; other <= members(); ++other)
       if (other != member_) send(other, Step::sums, range(out, member_));
     for (int other = 1; other <= members(); ++other)
@@ -228,7 +228,7 @@ class LinksGroup final : public Group {
   }
 
   /// What the member adds up.
-  Tensors range(const Flat& of, int member) const {
+  Tensors range(const FlatTensors& of, int member) const {
     if (members() == 2) return of.range(0, of.elements());
     const Part part = part_of(of.elements(), member - 1, members());
     return of.range(part.begin, part.end);
@@ -239,7 +239,7 @@ class LinksGroup final : public Group {
     Tensors all;
     for (const at::Tensor& tensor : mine_->tensors())
       all.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
-    const Flat out(all);
+    const FlatTensors out(all);
     combine(range(*mine_, member_), range(out, member_), how);
     if (members() > 2) gather_parts(out);
     end();
@@ -291,8 +291,9 @@ class LinksGroup final : public Group {
   Tensors receive(int other, Step step, std::int64_t layout) {
     const std::optional<Message> message = link_to(other).receiver->receive();
     if (!message)
-      throw PeerGone("{}: replica {} has ended, and replica {} waits for it",
-                     name_, other, member_);
+      throw PeerGoneError(
+          "{}: replica {} has ended, and replica {} waits for it", name_, other,
+          member_);
     const bool is_it = message->kind == MessageKind::exchange &&
                        message->batch == sums_ &&
                        message->round == static_cast<std::int64_t>(step);
@@ -314,9 +315,9 @@ class LinksGroup final : public Group {
   std::vector<Link> links_;
   const int member_;
   const std::string name_;
-  std::optional<Flat> mine_;  // that is being summed
-  at::Tensor own_;            // of a swap, to itself
-  std::int64_t sums_ = 0;     // that are over, and swaps
+  std::optional<FlatTensors> mine_;  // that is being summed
+  at::Tensor own_;                   // of a swap, to itself
+  std::int64_t sums_ = 0;            // that are over, and swaps
   /// Of what is shared, from the start to the finish; else all are.
   std::optional<std::vector<int>> awaited_;
 };

@@ -24,7 +24,14 @@ namespace {
 /// What a replica says to the centre, as the round of its message. To all but
 /// the end there are answers, with the same round; or, where the centre has
 /// failed, the last.
-enum class Said : std::int64_t { push, arrival, end, bring, take, failure };
+enum class CentreMessage : std::int64_t {
+  push,
+  arrival,
+  end,
+  bring,
+  take,
+  failure
+};
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
@@ -52,12 +59,12 @@ Tensors defined_of(const Tensors& tensors) {
   return all;
 }
 
-Message message_for(Said said) {
+Message message_for(CentreMessage said) {
   return {.kind = MessageKind::exchange,
           .round = static_cast<std::int64_t>(said)};
 }
 
-Message message_of(const Push& push, Said said) {
+Message message_of(const Push& push, CentreMessage said) {
   Message message = message_for(said);
   message.batch = push.batch;
   pack({numbers_in(push)}, "numbers", message);
@@ -100,7 +107,7 @@ Push push_in(const Message& message, int member) {
   return push;
 }
 
-Message message_of(const Served& served, Said said) {
+Message message_of(const ServerAnswer& served, CentreMessage said) {
   Message message = message_for(said);
   message.batch = served.place;
   message.turn = served.clock;
@@ -110,7 +117,7 @@ Message message_of(const Served& served, Said said) {
   return message;
 }
 
-Served served_in(const Message& message) {
+ServerAnswer served_in(const Message& message) {
   return {.tensors = unpack(message, "x"),
           .place = message.batch,
           .rate = one_in(message, "rate", at::kDouble, 1).item<double>(),
@@ -118,15 +125,15 @@ Served served_in(const Message& message) {
           .missed = message.weight_version};
 }
 
-Message message_of(const Merged& merged) {
-  Message message = message_of(merged.served, Said::take);
+Message message_of(const MergeResult& merged) {
+  Message message = message_of(merged.served, CentreMessage::take);
   const std::vector<std::int64_t> numbers = {merged.is_late ? 1 : 0,
                                              merged.absent, merged.turn};
   pack({at::tensor(numbers, at::kLong)}, "merged", message);
   return message;
 }
 
-Merged merged_in(const Message& message) {
+MergeResult merged_in(const Message& message) {
   const at::Tensor numbers =
       one_in(message, "merged", at::kLong, 3).contiguous();
   const auto* said = numbers.const_data_ptr<std::int64_t>();
@@ -147,7 +154,7 @@ Tensors copies_received(const Tensors& received) {
 Message brought_over(Centre& centre, const Message& message, int member) {
   Push push = push_in(message, member);
   push.tensors = copies_received(push.tensors);
-  Message answer = message_for(Said::bring);
+  Message answer = message_for(CentreMessage::bring);
   answer.batch = centre.bring(std::move(push));
   return answer;
 }
@@ -155,7 +162,7 @@ Message brought_over(Centre& centre, const Message& message, int member) {
 Message message_of_failure(const std::string& text) {
   const at::Tensor bytes = at::empty({std::ssize(text)}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr<std::uint8_t>(), text.data(), text.size());
-  Message message = message_for(Said::failure);
+  Message message = message_for(CentreMessage::failure);
   pack({bytes}, "text", message);
   return message;
 }
@@ -169,17 +176,18 @@ std::string failure_in(const Message& message) {
 /// What the centre answers a replica that has arrived so many times.
 Message answer_of(Centre& centre, const Message& message, int member,
                   std::int64_t& arrivals) {
-  switch (static_cast<Said>(message.round)) {
-    case Said::push:
-      return message_of(centre.serve(push_in(message, member)), Said::push);
-    case Said::bring:
+  switch (static_cast<CentreMessage>(message.round)) {
+    case CentreMessage::push:
+      return message_of(centre.serve(push_in(message, member)),
+                        CentreMessage::push);
+    case CentreMessage::bring:
       return brought_over(centre, message, member);
-    case Said::take:
+    case CentreMessage::take:
       return message_of(centre.take(member, message.batch != 0));
-    case Said::arrival:
+    case CentreMessage::arrival:
       centre.arrive(member, copies_received(unpack(message, "x")));
       centre.await_rest(++arrivals);
-      return message_for(Said::arrival);
+      return message_for(CentreMessage::arrival);
     default:
       throw LinkError("replica {} has said {} to the centre", member,
                       message.round);
@@ -188,15 +196,15 @@ Message answer_of(Centre& centre, const Message& message, int member,
 
 /// Serves one replica until it has ended, or has got the reason why it isn't
 /// served.
-/// Throws what goes wrong with the link, and PeerGone for another replica.
+/// Throws what goes wrong with the link, and PeerGoneError for another replica.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;
   while (const std::optional<Message> message = link.receiver->receive()) {
-    if (message->round == static_cast<std::int64_t>(Said::end)) return;
+    if (message->round == static_cast<std::int64_t>(CentreMessage::end)) return;
     std::optional<Message> answer;
     try {
       answer = answer_of(centre, *message, member, arrivals);
-    } catch (const PeerGone&) {
+    } catch (const PeerGoneError&) {
       throw;
     } catch (const std::exception& error) {
       centre.leave(member, text_of(error));
@@ -232,11 +240,13 @@ class CentreOwner final : public CentreLink {
   int members() const override { return own_->members(); }
   int member() const override { return 1; }
   Centre* owned() override { return centre_.get(); }
-  Served visit(Push push) override { return own_->visit(std::move(push)); }
+  ServerAnswer visit(Push push) override {
+    return own_->visit(std::move(push));
+  }
   std::int64_t bring(Push push) override {
     return own_->bring(std::move(push));
   }
-  Merged take(bool told) override { return own_->take(told); }
+  MergeResult take(bool told) override { return own_->take(told); }
   void arrive(Tensors statistics) override {
     own_->arrive(std::move(statistics));
   }
@@ -282,46 +292,48 @@ class RemoteCentre final : public CentreLink {
   int member() const override { return member_; }
   Centre* owned() override { return nullptr; }
 
-  Served visit(Push push) override {
+  ServerAnswer visit(Push push) override {
     const at::NoGradGuard no_grad;
-    link_.sender->send(message_of(push, Said::push));
-    return served_in(answer_to(Said::push));
+    link_.sender->send(message_of(push, CentreMessage::push));
+    return served_in(answer_to(CentreMessage::push));
   }
 
   std::int64_t bring(Push push) override {
     const at::NoGradGuard no_grad;
-    link_.sender->send(message_of(push, Said::bring));
-    return answer_to(Said::bring).batch;
+    link_.sender->send(message_of(push, CentreMessage::bring));
+    return answer_to(CentreMessage::bring).batch;
   }
 
-  Merged take(bool told) override {
+  MergeResult take(bool told) override {
     const at::NoGradGuard no_grad;
-    Message message = message_for(Said::take);
+    Message message = message_for(CentreMessage::take);
     message.batch = told ? 1 : 0;
     link_.sender->send(std::move(message));
-    return merged_in(answer_to(Said::take));
+    return merged_in(answer_to(CentreMessage::take));
   }
 
   void arrive(Tensors statistics) override {
     const at::NoGradGuard no_grad;
-    Message message = message_for(Said::arrival);
+    Message message = message_for(CentreMessage::arrival);
     pack(statistics, "x", message);
     link_.sender->send(std::move(message));
   }
 
-  void await_rest() override { answer_to(Said::arrival); }
+  void await_rest() override { answer_to(CentreMessage::arrival); }
 
-  void finish() override { link_.sender->send(message_for(Said::end)); }
+  void finish() override {
+    link_.sender->send(message_for(CentreMessage::end));
+  }
 
  private:
-  Message answer_to(Said said) {
+  Message answer_to(CentreMessage said) {
     std::optional<Message> message = link_.receiver->receive();
     if (!message)
-      throw PeerGone(
+      throw PeerGoneError(
           "{}: replica 1, which has the centre, has ended or serves nobody "
           "any more, and replica {} waits for it",
           name_, member_);
-    if (message->round == static_cast<std::int64_t>(Said::failure))
+    if (message->round == static_cast<std::int64_t>(CentreMessage::failure))
       throw UserError("{}", failure_in(*message));
     SLUICE_CHECK(message->kind == MessageKind::exchange &&
                      message->round == static_cast<std::int64_t>(said),

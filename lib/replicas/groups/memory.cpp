@@ -149,7 +149,7 @@ class MemoryGroup final : public Group {
                       member_, deadline_.count() / 1000);
     Sum& sum = table_->at(number, members);
     if (!has_awaited(sum))
-      throw PeerGone("{}: replica {} is gone", name_, lost(sum));
+      throw PeerGoneError("{}: replica {} is gone", name_, lost(sum));
     std::vector<Tensors> parts = sum.parts;
     ++sum.taken;
     while (!table_->sums.empty() && table_->sums.front().taken == members) {

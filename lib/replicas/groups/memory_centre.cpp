@@ -19,11 +19,13 @@ class MemoryCentreLink final : public CentreLink {
   int members() const override { return centre_->members(); }
   int member() const override { return member_; }
   Centre* owned() override { return member_ == 1 ? centre_.get() : nullptr; }
-  Served visit(Push push) override { return centre_->serve(std::move(push)); }
+  ServerAnswer visit(Push push) override {
+    return centre_->serve(std::move(push));
+  }
   std::int64_t bring(Push push) override {
     return centre_->bring(std::move(push));
   }
-  Merged take(bool told) override { return centre_->take(member_, told); }
+  MergeResult take(bool told) override { return centre_->take(member_, told); }
   void arrive(Tensors statistics) override {
     centre_->arrive(member_, std::move(statistics));
     ++arrivals_;

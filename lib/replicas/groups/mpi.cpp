@@ -16,7 +16,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/mpi_calls.h"
 #include "lib/replicas/groups/mpi_exchange.h"
 
@@ -77,7 +77,7 @@ class MpiGroup final : public Group {
     const at::NoGradGuard no_grad;
     SLUICE_CHECK(!exchange_, "{}: a sum begins before the last one has ended",
                  who_.name);
-    Flat flat(mine);
+    FlatTensors flat(mine);
     Buffers buffers = buffers_for(flat);
     exchange_ = std::make_unique<Exchange>(std::move(flat), std::move(buffers),
                                            communicator_.handle(), who_.name);
@@ -111,7 +111,7 @@ class MpiGroup final : public Group {
 
   /// Buffers of the last sum where they fit, because new memory costs as much
   /// as a copy.
-  Buffers buffers_for(const Flat& flat) {
+  Buffers buffers_for(const FlatTensors& flat) {
     if (buffers_ && layout_ == flat.layout())
       return *std::exchange(buffers_, std::nullopt);
     return Buffers(flat);

@@ -70,7 +70,7 @@ void Sums::start_next() {
 }
 
 template <class Copy>
-void Buffers::for_each(const Flat& flat, Copy copy) const {
+void Buffers::for_each(const FlatTensors& flat, Copy copy) const {
   std::map<at::ScalarType, std::int64_t> next;
   for (const at::Tensor& piece : flat.range(0, flat.elements())) {
     const at::ScalarType type = summed_as(piece.scalar_type());
@@ -80,7 +80,7 @@ void Buffers::for_each(const Flat& flat, Copy copy) const {
   }
 }
 
-Buffers::Buffers(const Flat& like) {
+Buffers::Buffers(const FlatTensors& like) {
   std::map<at::ScalarType, std::int64_t> elements;
   for (const at::Tensor& piece : like.range(0, like.elements())) {
     const at::ScalarType type = summed_as(piece.scalar_type());
@@ -91,12 +91,12 @@ Buffers::Buffers(const Flat& like) {
     buffers_.emplace(type, at::empty({count}, type));
 }
 
-void Buffers::take(const Flat& from) {
+void Buffers::take(const FlatTensors& from) {
   for_each(from,
            [](at::Tensor here, const at::Tensor& piece) { here.copy_(piece); });
 }
 
-void Buffers::give(const Flat& to) const {
+void Buffers::give(const FlatTensors& to) const {
   for_each(to,
            [](const at::Tensor& here, at::Tensor piece) { piece.copy_(here); });
 }
@@ -123,7 +123,7 @@ void LayoutCheck::start(Sums& sums) {
   sums.start();
 }
 
-Exchange::Exchange(Flat mine, Buffers buffers, MPI_Comm communicator,
+Exchange::Exchange(FlatTensors mine, Buffers buffers, MPI_Comm communicator,
                    const std::string& name)
     : mine_(std::move(mine)),
       buffers_(std::move(buffers)),
@@ -152,7 +152,7 @@ Tensors Exchange::sums() const {
   Tensors sums;
   for (const at::Tensor& tensor : mine_.tensors())
     sums.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
-  buffers_.give(Flat(sums));
+  buffers_.give(FlatTensors(sums));
   return sums;
 }
 

@@ -13,7 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/mpi_calls.h"
 #include "lib/tensors/tensors.h"
 
@@ -63,10 +63,10 @@ class Buffers {
  public:
   /// Buffers of that layout, which take() fills. Throws UserError for a type
   /// that MPI can't add.
-  explicit Buffers(const Flat& like);
+  explicit Buffers(const FlatTensors& like);
 
-  void take(const Flat& from);
-  void give(const Flat& to) const;
+  void take(const FlatTensors& from);
+  void give(const FlatTensors& to) const;
 
   void start(Sums& sums);
 
@@ -75,7 +75,7 @@ class Buffers {
  private:
   /// Calls copy(range of a buffer, piece) for each piece of the flat tensors.
   template <class Copy>
-  void for_each(const Flat& flat, Copy copy) const;
+  void for_each(const FlatTensors& flat, Copy copy) const;
 
   std::map<at::ScalarType, at::Tensor> buffers_;
 };
@@ -96,7 +96,7 @@ class LayoutCheck {
 /// One sum, from its start to its end.
 class Exchange {
  public:
-  Exchange(Flat mine, Buffers buffers, MPI_Comm communicator,
+  Exchange(FlatTensors mine, Buffers buffers, MPI_Comm communicator,
            const std::string& name);
 
   void start_hashes() { layout_.start(hashes_); }
@@ -111,12 +111,12 @@ class Exchange {
   /// The sums, when it has ended.
   Tensors sums() const;
 
-  const Flat& mine() const { return mine_; }
-  void drop_inputs() { mine_ = Flat({}); }
+  const FlatTensors& mine() const { return mine_; }
+  void drop_inputs() { mine_ = FlatTensors({}); }
   Buffers& buffers() { return buffers_; }
 
  private:
-  Flat mine_;
+  FlatTensors mine_;
   Buffers buffers_;
   LayoutCheck layout_;
   Sums hashes_;

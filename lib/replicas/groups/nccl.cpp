@@ -15,7 +15,7 @@
 
 #include "lib/base/error.h"
 #include "lib/kernels/cuda_ipc.h"
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/streams.h"
 
@@ -106,7 +106,7 @@ class NcclRanks {
 /// The elements of a list of tensors, one buffer for each type.
 class NcclBuffers {
  public:
-  NcclBuffers(const Flat& from, const c10::Stream& stream) {
+  NcclBuffers(const FlatTensors& from, const c10::Stream& stream) {
     const c10::StreamGuard on(stream);
     std::map<at::ScalarType, Tensors> pieces;
     for (const at::Tensor& piece : from.range(0, from.elements())) {
@@ -123,7 +123,7 @@ class NcclBuffers {
   }
 
   /// Copies them in the current stream.
-  void give(const Flat& to, const c10::Stream& current) const {
+  void give(const FlatTensors& to, const c10::Stream& current) const {
     std::map<at::ScalarType, std::int64_t> next;
     for (const at::Tensor& piece : to.range(0, to.elements())) {
       std::int64_t& begin = next[piece.scalar_type()];
@@ -203,7 +203,7 @@ class NcclGroup final : public Group {
     Tensors sums;
     for (const at::Tensor& tensor : mine_->tensors())
       sums.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
-    buffers_->give(Flat(sums), current);
+    buffers_->give(FlatTensors(sums), current);
     buffers_.reset();
     mine_.reset();
     ++sums_;
@@ -278,8 +278,9 @@ class NcclGroup final : public Group {
   Message receive(int other) {
     std::optional<Message> message = link_to(other).receiver->receive();
     if (!message)
-      throw PeerGone("{}: replica {} has ended, and replica {} waits for it",
-                     who_.name, other, member());
+      throw PeerGoneError(
+          "{}: replica {} has ended, and replica {} waits for it", who_.name,
+          other, member());
     return std::move(*message);
   }
 
@@ -287,7 +288,7 @@ class NcclGroup final : public Group {
   const NcclMember who_;
   const c10::Stream stream_;
   NcclRanks ranks_;
-  std::optional<Flat> mine_;  // that is being summed
+  std::optional<FlatTensors> mine_;  // that is being summed
   std::optional<NcclBuffers> buffers_;
   std::int64_t sums_ = 0;  // that are over
 };

@@ -65,7 +65,7 @@ MakeOptimizer configure_signs(Fields&, OptimizerOptions&) {
 class Energy final : public Head {
  public:
   explicit Energy(double factor) : factor_(factor) {}
-  HeadResult forward(const Tensors& features, const Beside&) override {
+  HeadResult forward(const Tensors& features, const HeadInputs&) override {
     return {factor_ * features.at(0).square().mean(), {}};
   }
 

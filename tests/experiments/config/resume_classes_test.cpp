@@ -24,9 +24,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-OnResume class_of(const std::string& path, bool is_text = false) {
+ResumeEffect class_of(const std::string& path, bool is_text = false) {
   const ResumeClass* row = find_resume_class(path, is_text);
-  return row == nullptr ? OnResume::anew : row->on_resume;
+  return row == nullptr ? ResumeEffect::anew : row->on_resume;
 }
 
 TEST(ResumeClasses, EveryKeyOfEveryTableHasARow) {
@@ -40,7 +40,7 @@ TEST(ResumeClasses, AKeyWithoutNumbersIsNeverRefused) {
   for (const auto& [key, node] :
        std::get<ConfigNode::Table>(plain.resolved.value))
     if (numbers.find(key) == nullptr && key != "limit") {
-      EXPECT_NE(class_of(key), OnResume::refused) << key;
+      EXPECT_NE(class_of(key), ResumeEffect::refused) << key;
     }
 }
 
@@ -49,18 +49,18 @@ TEST(ResumeClasses, WhatDecidesWhichSamplesAreTrainedOnIsRefused) {
        {"seed", "batch_size", "drop_last", "limit.train", "data.name",
         "data.validation", "data.validation_seed", "data.label_noise",
         "data.context", "data.size", "data.train", "data.seed"})
-    EXPECT_EQ(class_of(key), OnResume::refused) << key;
+    EXPECT_EQ(class_of(key), ResumeEffect::refused) << key;
 }
 
 TEST(ResumeClasses, AFileOfTheDataMayLieElsewhere) {
   for (const char* key : {"data.root", "data.train", "data.file", "data.folder",
                           "data.tokenizer_model"})
-    EXPECT_EQ(class_of(key, /*is_text=*/true), OnResume::free) << key;
+    EXPECT_EQ(class_of(key, /*is_text=*/true), ResumeEffect::free) << key;
 }
 
 TEST(ResumeClasses, ABlocksOwnKeyHasTheClassOfItsTable) {
-  EXPECT_EQ(class_of("optimizer.3.schedule.milestones"), OnResume::anew);
-  EXPECT_EQ(class_of("boundary.last.policy"), OnResume::anew);
+  EXPECT_EQ(class_of("optimizer.3.schedule.milestones"), ResumeEffect::anew);
+  EXPECT_EQ(class_of("boundary.last.policy"), ResumeEffect::anew);
 }
 
 Experiment with(const std::string& lines, int blocks = 2) {

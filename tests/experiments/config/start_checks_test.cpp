@@ -158,7 +158,7 @@ const std::vector<Case>& cases() {
 }
 
 std::string all_lines(const std::string& config) {
-  const LinesAtStart lines = lines_at_start(small_experiment(config));
+  const StartLines lines = lines_at_start(small_experiment(config));
   std::string text;
   for (const auto* each : {&lines.told, &lines.refused})
     for (const std::string& line : *each) text += line + "\n";
@@ -177,7 +177,7 @@ TEST(StartChecks, EachCaseIsToldOrRefusedAsItsRowSays) {
     const std::string text = all_lines(each.lines);
     for (const char* part : each.says)
       EXPECT_THAT(text, HasSubstr(part)) << each.lines;
-    if (row->answer == AtStart::refused)
+    if (row->answer == FaultEffect::refused)
       EXPECT_THROW(check_start(experiment), UserError) << each.lines;
     else
       EXPECT_THAT(check_start(experiment), Not(IsEmpty())) << each.lines;

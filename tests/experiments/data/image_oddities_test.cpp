@@ -214,7 +214,7 @@ TEST_F(ImageOddities, ACheckNamesEachDamagedImage) {
     const DataSet data = open(options);
     std::vector<std::string> damaged;
     std::vector<std::string> listed;
-    const DataChecked checked = check_data(
+    const DataCheckResult checked = check_data(
         data, [&](const std::string& line) { damaged.push_back(line); },
         [&](const std::string& line) { listed.push_back(line); });
     EXPECT_EQ(checked.read, 5);

@@ -82,7 +82,7 @@ std::string done_between_neighbours(const std::string& priority) {
   };
   const auto send_down = [&](std::int64_t batch) {
     Message message{.kind = MessageKind::gradient, .batch = batch};
-    Down down;
+    DownPayload down;
     down.gradients.push_back({at::ones({32, 20})});
     pack_down(down, nullptr, message);
     above.sender->send(std::move(message));

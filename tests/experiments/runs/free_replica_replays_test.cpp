@@ -134,7 +134,7 @@ TEST_P(FreeReplicaReplays,
     const std::string folder = path(fmt::format("run-{}", i));
     run(read_experiment(config, ""),
         {.folder = folder, .quiet = true, .program = SLUICE_PROGRAM}, signals);
-    const Replayed replayed = replay(folder);
+    const ReplayResult replayed = replay(folder);
     EXPECT_EQ(replayed.difference(), "");
     EXPECT_EQ(replayed.compared.size(),
               static_cast<std::size_t>(3 * drawn.blocks * drawn.replicas));

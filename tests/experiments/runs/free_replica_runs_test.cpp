@@ -54,7 +54,7 @@ std::string run_of(const std::string& policy, int turns) {
 TEST_P(FreeReplicasRun, IsReplayedBitForBit) {
   const std::string lines = std::get<1>(GetParam()).second;
   run_free(run_of(lines, 12), {});
-  const Replayed replayed = replay(path("run"));
+  const ReplayResult replayed = replay(path("run"));
   EXPECT_EQ(replayed.difference(), "");
   const std::size_t replicas = lines.find("count = 3") == lines.npos ? 4 : 3;
   const bool is_quorum = lines.find("quorum") != lines.npos;  // of two blocks
@@ -116,7 +116,7 @@ TEST_P(FreeReplicasAfter, AKillAreReplayedWithWhatTheyDidBefore) {
   const Outcome outcome = run_with(GetParam(), kTwoByTwo);
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
-  const Replayed replayed = replay(path("disturbed"));
+  const ReplayResult replayed = replay(path("disturbed"));
   EXPECT_EQ(replayed.difference(), "");
   EXPECT_EQ(replayed.compared.size(), 5U * 4) << "checkpoints 4, 8, ... 20";
   expect_nothing_left("disturbed");

@@ -71,7 +71,7 @@ TEST_F(RecordOfSchedule, IsCutBehindACheckpoint) {
 
 TEST_F(RecordOfSchedule, GivesReplicasThatReturnTheCheckpointTheyBeginWith) {
   recorded().save(folder_);
-  const Returning second{{2}, 2};
+  const ReturningReplicas second{{2}, 2};
   EXPECT_FALSE(is_recorded_until(12, 2, folder_));
   EXPECT_FALSE(is_recorded_until(12, 2, folder_, {{1}, 2}));
   EXPECT_TRUE(is_recorded_until(12, 2, folder_, second));

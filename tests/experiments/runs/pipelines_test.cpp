@@ -165,7 +165,7 @@ TEST(PipelineRuns, MeasureTheHalvesOfABackward) {
   EXPECT_GT(costs.blocks[0].seconds[Op::backward], 0) << "nobody is below";
   EXPECT_EQ(costs.blocks[0].seconds[Op::backward_input], 0);
   for (const std::size_t upper : {1, 2}) {
-    const ByOp<double>& seconds = costs.blocks[upper].seconds;
+    const OpValues<double>& seconds = costs.blocks[upper].seconds;
     EXPECT_EQ(seconds[Op::backward], 0);
     EXPECT_GT(seconds[Op::backward_input], 0);
     EXPECT_GT(seconds[Op::backward_weights], 0);

@@ -136,7 +136,7 @@ class FreeEngine
 TEST_P(FreeEngine, IsReplayedBitForBit) {
   const auto& [engine, config] = GetParam();
   run_free(engine, config.second);
-  const Replayed replayed = replay(path("run"));
+  const ReplayResult replayed = replay(path("run"));
   EXPECT_EQ(replayed.difference(), "");
   EXPECT_EQ(replayed.compared.size(), 3U * 3) << "checkpoints 4, 8 and 12";
 }

@@ -16,8 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/continued.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/grant_start.h"
 #include "experiments/runs/replay.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -165,7 +165,7 @@ class FreeRestart : public Faults,
  protected:
   void expect_replayed(std::int64_t window = 1) {
     const std::string dir = path("disturbed");
-    const Replayed replayed = replay(dir);
+    const ReplayResult replayed = replay(dir);
     EXPECT_EQ(replayed.difference(), "");
     EXPECT_EQ(replayed.compared.size(), 5U * 3) << "checkpoints 4, 8, ... 20";
     std::vector<std::int64_t> once;

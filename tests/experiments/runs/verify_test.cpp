@@ -29,8 +29,8 @@ std::string blocks(int count) {
   return "blocks = " + std::to_string(count) + "\n";
 }
 
-Verified verified(const std::string& lines,
-                  const VerifyOptions& options = {.turns = 6}) {
+VerifyResult verified(const std::string& lines,
+                      const VerifyOptions& options = {.turns = 6}) {
   VerifyOptions all = options;
   all.program = SLUICE_PROGRAM;
   all.read = [&](const std::vector<std::string>& overrides) {
@@ -43,7 +43,7 @@ Verified verified(const std::string& lines,
 }
 
 /// What verify says of each engine, a line each.
-std::string differences(const Verified& verified) {
+std::string differences(const VerifyResult& verified) {
   std::string lines;
   for (const VerifiedEngine& one : verified.engines)
     lines += one.engine + ": " + one.difference + "\n";
@@ -161,7 +161,7 @@ TEST_F(VerifyText, GptHasTheSameBits) {
 }
 
 TEST(VerifyChanged, SeedInThreadsIsReported) {
-  const Verified found =
+  const VerifyResult found =
       verified(blocks(3) + kMlp, {.turns = 6, .changes = {"threads:seed=2"}});
   EXPECT_FALSE(found.is_same());
   EXPECT_EQ(found.engines[0].difference, "");
@@ -170,7 +170,7 @@ TEST(VerifyChanged, SeedInThreadsIsReported) {
 }
 
 TEST(VerifyChanged, CodecInThreadsIsReported) {
-  const Verified found = verified(
+  const VerifyResult found = verified(
       blocks(3) + kMlp, {.engines = {"virtual", "threads"},
                          .turns = 6,
                          .changes = {"threads:boundary.codec='bf16'"}});
@@ -178,7 +178,7 @@ TEST(VerifyChanged, CodecInThreadsIsReported) {
 }
 
 TEST(VerifyChanged, RateOfABlockIsReportedAsThatBlocksWeight) {
-  const Verified found =
+  const VerifyResult found =
       verified(blocks(3) + kMlp + "boundary = {policy = 'local_loss'}\n",
                {.engines = {"virtual", "threads"},
                 .turns = 6,
@@ -188,7 +188,7 @@ TEST(VerifyChanged, RateOfABlockIsReportedAsThatBlocksWeight) {
 }
 
 TEST(VerifyChanged, LateDifferenceIsReportedInItsTurn) {
-  const Verified found = verified(
+  const VerifyResult found = verified(
       blocks(2) + kMlp,
       {.engines = {"virtual", "threads"},
        .turns = 6,

@@ -94,7 +94,7 @@ TEST(DepartingSender, DestroyedWithoutACloseWaitsForNoBytesThatItAsksFor) {
       1, [&] { return ++asked < 0; }, [] {}));
   while (asked == 0) std::this_thread::sleep_for(1ms);
   channel.sender.reset();
-  EXPECT_THROW(channel.receiver->receive(), PeerGone);
+  EXPECT_THROW(channel.receiver->receive(), PeerGoneError);
 }
 
 TEST(DepartingSender, KeepsTheOrder) {

@@ -167,7 +167,7 @@ TEST_F(FolderLocks, AreFreeWhenTheHolderWasKilledThoughItsChildLives) {
   // Until its child has become another program.
   for (int i = 0; i < 600 && look_at_lock(folder_).is_held; ++i)
     std::this_thread::sleep_for(milliseconds(100));
-  const LockSeen seen = look_at_lock(folder_);
+  const LockStatus seen = look_at_lock(folder_);
   EXPECT_FALSE(seen.is_held);
   ASSERT_TRUE(seen.holder);
   EXPECT_EQ(seen.holder->pid, holder);

@@ -24,9 +24,9 @@ TEST(ChildEnd, BeforeItHasJoinedIsALossHoweverWell) {
   children.start(3, {{"/bin/true"}});
   children.wait(60s);
   EXPECT_NO_THROW(children.check());
-  EXPECT_THAT(
-      [&] { children.check_joining(); },
-      ThrowsMessage<WorkerLost>(HasSubstr("of block 3 ended with status 0")));
+  EXPECT_THAT([&] { children.check_joining(); },
+              ThrowsMessage<WorkerLostError>(
+                  HasSubstr("of block 3 ended with status 0")));
 }
 
 /// While it lives, this process ignores SIGCHLD.
@@ -47,7 +47,7 @@ TEST(ChildEnd, IsFoundWhereSigchldIsIgnored) {
   children.start(2, {{"/bin/false"}});
   children.wait(60s);
   EXPECT_THAT([&] { children.check_joining(); },
-              ThrowsMessage<WorkerLost>(
+              ThrowsMessage<WorkerLostError>(
                   AllOf(HasSubstr("of block 2 ended"), HasSubstr("SIGCHLD"))));
 }
 
@@ -90,7 +90,7 @@ TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
       },
       .deadline = 200ms};
   EXPECT_THAT([&] { make_process_crew(1, hooks, {}); },
-              ThrowsMessage<WorkerLost>(
+              ThrowsMessage<WorkerLostError>(
                   AllOf(HasSubstr("the worker process"),
                         HasSubstr("of block 1 has not joined the others: it is "
                                   "stopped"))));
@@ -104,10 +104,10 @@ TEST(MissingChild, IsNamedWithItsProcess) {
           },
       .input = "",
       .meet = [](const std::function<void()>&) -> std::vector<Link> {
-        throw PeerMissing(1, "block 1 did not come in time");
+        throw PeerMissingError(1, "block 1 did not come in time");
       }};
   EXPECT_THAT([&] { make_process_crew(1, hooks, {}); },
-              ThrowsMessage<WorkerLost>(
+              ThrowsMessage<WorkerLostError>(
                   AllOf(HasSubstr("the worker process"),
                         HasSubstr("of block 1 has not joined the others (block "
                                   "1 did not come in time)"))));

@@ -77,8 +77,9 @@ TEST(ChildProcess, ThatEndsWithAnErrorIsFoundByACheck) {
   ChildProcesses children;
   children.start(2, {{"/bin/false"}});
   children.wait(60s);
-  EXPECT_THAT([&] { children.check(); },
-              ThrowsMessage<WorkerLost>(HasSubstr("of block 2 ended with")));
+  EXPECT_THAT(
+      [&] { children.check(); },
+      ThrowsMessage<WorkerLostError>(HasSubstr("of block 2 ended with")));
 }
 
 }  // namespace sluice::child_processes_test

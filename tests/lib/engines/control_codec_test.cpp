@@ -33,18 +33,19 @@ TEST(ControlMessage, CarriesAFailure) {
 }
 
 TEST(ControlMessage, CarriesWhatIsThereOnlySometimes) {
-  const auto observed = [](const Observed& seen) {
-    return said_in<Observed>(control_message(MessageKind::observation, seen));
+  const auto observed = [](const Observation& seen) {
+    return said_in<Observation>(
+        control_message(MessageKind::observation, seen));
   };
   EXPECT_EQ(observed({.block = 2, .turn = 5, .batch = 4}).batch, 4);
   EXPECT_EQ(observed({.block = 2, .turn = 5}).batch, std::nullopt);
   EXPECT_EQ(observed({.block = 2, .turn = 5}).turn, 5);
-  const Observed of_replica = observed({.block = 2,
-                                        .replica = 3,
-                                        .turn = 5,
-                                        .batch = 4,
-                                        .source_batch = 14,
-                                        .exchanged = true});
+  const Observation of_replica = observed({.block = 2,
+                                           .replica = 3,
+                                           .turn = 5,
+                                           .batch = 4,
+                                           .source_batch = 14,
+                                           .exchanged = true});
   EXPECT_EQ(of_replica.replica, 3);
   EXPECT_EQ(of_replica.source_batch, 14);
   EXPECT_TRUE(of_replica.exchanged);

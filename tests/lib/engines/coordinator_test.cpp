@@ -19,7 +19,7 @@ std::vector<Grant> grants_of(const RunLength& length) {
   Coordinator coordinator(length, 1, nullptr, nullptr);
   std::vector<Grant> grants;
   while (true) {
-    const Coordinator::Asked asked = coordinator.ask(grants.size());
+    const Coordinator::CoordinatorReply asked = coordinator.ask(grants.size());
     if (asked.answer == Coordinator::Answer::over) return grants;
     coordinator.reached(1, grants.size());
     grants.push_back(asked.grant);
@@ -229,7 +229,7 @@ TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
 }
 
 TEST(Cause, CauseOfAnErrorIsItsTypeWhateverItsText) {
-  EXPECT_EQ(cause_of(PeerGone("closed")), Cause::peer_gone);
+  EXPECT_EQ(cause_of(PeerGoneError("closed")), Cause::peer_gone);
   EXPECT_EQ(cause_of(LinkError("it is gone")), Cause::link);
   EXPECT_EQ(cause_of(UserError("it is gone")), Cause::own);
 }

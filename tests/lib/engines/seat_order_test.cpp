@@ -66,7 +66,7 @@ TEST(SeatOrder, ABlockWhoseNeighbourFailedDoesNotWaitForIt) {
     order.begin(3, {.end_turn = 1});
     try {
       order.execute(3, [] { FAIL() << "it is not its turn"; });
-    } catch (const PeerGone& error) {
+    } catch (const PeerGoneError& error) {
       said = error.what();
     }
   });

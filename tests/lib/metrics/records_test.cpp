@@ -58,7 +58,7 @@ TEST(Records, RecordsOfEvaluationsAreThoseOfBefore) {
       R"({"kind":"returned_replica","turn":20,"replica":3,"turns_left_out":12,"weights":"agreed"})");
   read_again<records::EarlyStop>(
       R"({"kind":"early_stop","turn":24,"split":"test","measure":"accuracy","best":0.075,"best_turn":6,"without_progress":3})");
-  read_again<records::Diverged>(
+  read_again<records::Divergence>(
       R"({"kind":"diverged","turn":9,"block":2,"loss":"inf","reason":"diverged: the loss"})");
   read_again<records::Phase>(R"({"kind":"phase","turn":20,"phase":1})");
 }
@@ -71,7 +71,7 @@ TEST(Records, RecordsOfWhatBlocksCostAreThoseOfBefore) {
       R"({"kind":"forecast","block":1,"weights_bytes":328608,"optimizer_bytes":655432,"stash_bytes":0,"history_bytes":201216,"queue_bytes":401408,"graph_bytes":13246848,"peak_bytes":21093480,"channels_bytes":2008576})");
   read_again<records::Staleness>(
       R"({"kind":"staleness","block":2,"counter":"d_batch","value":0,"times":750})");
-  read_again<records::Dropped>(
+  read_again<records::DropCount>(
       R"({"kind":"dropped","boundary":1,"messages":12})");
 }
 
@@ -106,9 +106,9 @@ TEST(Records, ThatGoToTheRunAloneComeBack) {
       R"({"kind":"status","turn":3,"block":1,"batch":2,"clock":10.5,"waiting_s":0.5,"queue_below_bytes":0,"queue_above_bytes":64})");
   read_again<records::Action>(
       R"({"kind":"action","seat":1,"turn":3,"batch":2,"name":"B2","category":"backward","start":10.5,"end":11.0,"waiting_bytes":64,"staleness":1})");
-  read_again<records::Sent>(
+  read_again<records::SentMessage>(
       R"({"kind":"sent","seat":1,"turn":3,"peer":2,"message":"activation","batch":2,"round":1,"start":10.5,"end":11.0})");
-  read_again<records::Taken>(
+  read_again<records::TakenMessage>(
       R"({"kind":"taken","seat":1,"turn":3,"peer":2,"message":"gradient","batch":2,"start":10.5,"end":11.0})");
   read_again<records::Actions>(
       R"({"kind":"actions","block":1,"phase":0,"actions":"F0 B0 U0"})");

@@ -37,7 +37,7 @@ class CallingRule final : public CentreRule {
       : merged_(std::move(merged)) {}
   void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
   void merge(std::vector<Push> pushes) override { merged_(pushes.size()); }
-  Served give(int /*member*/) override { return {}; }
+  ServerAnswer give(int /*member*/) override { return {}; }
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 
@@ -141,7 +141,7 @@ class Play {
       else
         move(event);
       return true;
-    } catch (const PeerGone& error) {
+    } catch (const PeerGoneError& error) {
       wrong_ = error.what();
     } catch (const LinkError&) {  // it would wait
     }
@@ -329,7 +329,7 @@ TEST(OrdersAtACentre, EndTheWaitsOfOthersThatCannotGoOnWithoutIt) {
   Centre centre(2, Deadline(0), "block 1");
   centre.leave(2);
   own(centre);
-  EXPECT_THROW(centre.bring({.member = 1}), PeerGone);
+  EXPECT_THROW(centre.bring({.member = 1}), PeerGoneError);
 }
 
 }  // namespace sluice::centre_orders_test

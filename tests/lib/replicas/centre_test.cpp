@@ -92,7 +92,7 @@ TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
       threads.emplace_back([&, member] {
         at::Tensor mine = start();
         for (int i = 0; i < kPushes; ++i) {
-          const Served served =
+          const ServerAnswer served =
               by_block(links, member)
                   ->visit({.member = member, .tensors = {mine + member}});
           mine = served.tensors.at(0).clone();
@@ -103,7 +103,7 @@ TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
         by_block(links, member)->await_rest();
       });
   }
-  const AtRest& rest = links.front()->owned()->at_rest();
+  const CentreAtRest& rest = links.front()->owned()->at_rest();
   EXPECT_TRUE(rest.weights[0].equal(start() + kPushes * (1.0 + 2 + 3 + 4)));
   EXPECT_TRUE(rest.statistics[0].equal(
       mean_in_order({{last[0]}, {last[1]}, {last[2]}, {last[3]}})[0]));
@@ -139,7 +139,7 @@ TEST_P(CentreOver, StepsByGradientsAndTellsHowLateTheyAre) {
   };
   EXPECT_EQ(push(2, 0).place, 1);
   EXPECT_EQ(push(1, 0).place, 2);
-  const Served third = push(2, 1);
+  const ServerAnswer third = push(2, 1);
   EXPECT_EQ(third.place, 3);
   EXPECT_EQ(third.rate, 0.25);
   // Velocities 1, 1.5, 1.75.
@@ -159,16 +159,16 @@ TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
                  .info = {.rate = 0.5},
                  .clock = clock});
   };
-  const Served first = push(1, 0);
+  const ServerAnswer first = push(1, 0);
   EXPECT_EQ(first.clock, 0);
   EXPECT_TRUE(first.tensors[0].equal(start())) << "it waits for another";
-  const Served second = push(1, 0);
+  const ServerAnswer second = push(1, 0);
   EXPECT_EQ(second.clock, 1);
   EXPECT_TRUE(second.tensors[0].equal(start() - 0.5));
   push(3, 0);
   EXPECT_TRUE(push(4, 0).tensors[0].equal(start() - 1)) << "late by one";
   EXPECT_EQ(push(2, 0).missed, 2);
-  const Served last = push(1, 1);
+  const ServerAnswer last = push(1, 1);
   EXPECT_EQ(last.place, 6);
   EXPECT_EQ(last.clock, 3);
   EXPECT_TRUE(last.tensors[0].equal(start() - 1.375));
@@ -197,7 +197,7 @@ TEST_P(CentreOver, MergesTheFirstAndDropsThoseThatComeLater) {
   EXPECT_EQ(bring(1, 0, 3), 2);
   EXPECT_EQ(bring(2, 0, 100), 3) << "too late";
   for (const int member : {1, 3}) {
-    const Merged merged = take(member);
+    const MergeResult merged = take(member);
     EXPECT_FALSE(merged.is_late);
     EXPECT_EQ(merged.served.place, 2);
     EXPECT_EQ(merged.served.clock, 1);
@@ -205,7 +205,7 @@ TEST_P(CentreOver, MergesTheFirstAndDropsThoseThatComeLater) {
     EXPECT_TRUE(merged.served.tensors[0].equal(start() - 0.5 * 2));
     EXPECT_TRUE(merged.served.tensors[1].equal(start()));
   }
-  const Merged late = take(2);
+  const MergeResult late = take(2);
   EXPECT_TRUE(late.is_late);
   EXPECT_EQ(late.turn, 0);
   EXPECT_EQ(late.absent, 1);
@@ -230,7 +230,7 @@ TEST_P(CentreOver, WaitsForMoreThanAQuorumWhileItsGraceLasts) {
   };
   const auto before = std::chrono::steady_clock::now();
   bring(2);
-  const Merged alone = links[1]->take(false);
+  const MergeResult alone = links[1]->take(false);
   EXPECT_GE(std::chrono::steady_clock::now() - before,
             std::chrono::milliseconds(99));
   EXPECT_TRUE(alone.served.tensors[0].equal(start() - 2));
@@ -280,7 +280,7 @@ TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
     by_block(links, member)->arrive({at::ones({1}) * member});
   links[1]->await_rest();
   links[0]->await_rest();
-  const AtRest& rest = links[0]->owned()->at_rest();
+  const CentreAtRest& rest = links[0]->owned()->at_rest();
   EXPECT_EQ(rest.statistics[0].item<double>(), 1.5) << "the mean of two";
   links[0]->finish();
   links[1]->finish();
@@ -294,7 +294,7 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
     links[0]->arrive({});
     try {
       links[0]->await_rest();
-    } catch (const PeerGone& error) {
+    } catch (const PeerGoneError& error) {
       caught = error.what();
     }
   });
@@ -302,7 +302,7 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
   waiting.join();
   EXPECT_THAT(caught, HasSubstr("replica 3 is gone"));
   EXPECT_THAT([&] { links[1]->visit({.member = 2, .tensors = {start()}}); },
-              testing::Throws<PeerGone>());
+              testing::Throws<PeerGoneError>());
   links[1].reset();
   links[0].reset();
 }
@@ -311,7 +311,7 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
 class FailingRule final : public CentreRule {
  public:
   void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
-  Served serve(Push push) override {
+  ServerAnswer serve(Push push) override {
     TORCH_CHECK(push.member != 2, "the matrix is singular");
     return {.tensors = std::move(push.tensors)};
   }
@@ -347,7 +347,7 @@ class MergesOf final : public CentreRule {
     merges_.emplace_back();
     for (const Push& push : pushes) merges_.back().push_back(push.member);
   }
-  Served give(int /*member*/) override { return {}; }
+  ServerAnswer give(int /*member*/) override { return {}; }
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 
@@ -561,7 +561,8 @@ TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
     into[i].second.copy_(saved[i].second);
   }
   again[0]->owned()->open({}, 0);
-  const Served next = again[0]->visit({.member = 1, .tensors = {start() + 2}});
+  const ServerAnswer next =
+      again[0]->visit({.member = 1, .tensors = {start() + 2}});
   EXPECT_EQ(next.place, 2);
   EXPECT_TRUE(next.tensors[0].equal(start() + 3));
   finish(links);

@@ -99,7 +99,7 @@ class Replicas {
       }
       const auto r = static_cast<std::size_t>(member) - 1;
       const Tensors combined = policies_[r]->mix(weights_[r], mixture);
-      weights_[r] = kind_.exchange.what == Exchanged::old_weights
+      weights_[r] = kind_.exchange.what == ExchangedTensors::old_weights
                         ? Tensors{weights_[r][0] + combined[0]}
                         : combined;
     }

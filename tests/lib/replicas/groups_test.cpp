@@ -10,7 +10,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/memory_channel.h"
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/memory.h"
 #include "lib/replicas/sums.h"
@@ -379,9 +379,9 @@ TEST(Groups, OverLinksRefuseAnotherLayout) {
   EXPECT_THROW(groups[0]->finish_sum(), InternalError);
 }
 
-TEST(Flat, PartsCoverAllElementsOnce) {
+TEST(FlatTensors, PartsCoverAllElementsOnce) {
   const Tensors tensors = tensors_of(1, 0);
-  const Flat flat(tensors);
+  const FlatTensors flat(tensors);
   for (const std::int64_t parts : {1, 2, 3, 7}) {
     std::int64_t seen = 0;
     std::int64_t end = 0;

@@ -75,11 +75,11 @@ TEST(ExchangeTraffic, ExchangeTrafficOfSumsIsThatOfTheActions) {
                              const char* what) {
         expect_what_is_counted(plan_of(replicas, exchange, accumulate), what);
       };
-      check({.what = Exchanged::gradients}, "gradients");
-      check({.what = Exchanged::gradients, .shards = true}, "shards");
-      check({.what = Exchanged::gradients, .way = ExchangeWay::to_all},
+      check({.what = ExchangedTensors::gradients}, "gradients");
+      check({.what = ExchangedTensors::gradients, .shards = true}, "shards");
+      check({.what = ExchangedTensors::gradients, .way = ExchangeWay::to_all},
             "compressed");
-      check({.what = Exchanged::gradients,
+      check({.what = ExchangedTensors::gradients,
              .way = ExchangeWay::to_owners,
              .rounds = 2},
             "two rounds");
@@ -89,7 +89,8 @@ TEST(ExchangeTraffic, ExchangeTrafficOfSumsIsThatOfTheActions) {
 
 TEST(ExchangeTraffic,
      ExchangeTrafficOfWeightsIsThatOfTheActionsWhateverThePeriod) {
-  for (const Exchanged what : {Exchanged::weights, Exchanged::old_weights})
+  for (const ExchangedTensors what :
+       {ExchangedTensors::weights, ExchangedTensors::old_weights})
     for (const std::int64_t every : {1, 2, 5, 7, 25, 40, 125})
       for (const std::int64_t accumulate : {1, 2, 5})
         for (const std::int64_t each_before : {0, 4, 13})
@@ -114,8 +115,9 @@ TEST(ExchangeTraffic, AmongPeersIsThatOfTheActions) {
       {.shape = PeerShape::random, .seed = 7}};
   for (const PeerGraph& graph : graphs)
     for (const std::int64_t every : {1, 3}) {
-      const ReplicaExchange exchange{
-          .what = Exchanged::old_weights, .every = every, .graph = graph};
+      const ReplicaExchange exchange{.what = ExchangedTensors::old_weights,
+                                     .every = every,
+                                     .graph = graph};
       expect_what_is_counted(plan_of(6, exchange),
                              std::string(shape_name(graph.shape)));
     }
@@ -124,7 +126,7 @@ TEST(ExchangeTraffic, AmongPeersIsThatOfTheActions) {
 TEST(ExchangeTraffic,
      ExchangeTrafficOfPairsIsNotThatOfTheFirstExchangeEachTime) {
   const ReplicaExchange exchange{
-      .what = Exchanged::old_weights,
+      .what = ExchangedTensors::old_weights,
       .graph = {.shape = PeerShape::ring, .pairs = true, .seed = 7}};
   ExchangeTraffic traffic(plan_of(8, exchange).blocks.front());
   EXPECT_NE(traffic.sent_in(100), 100 * traffic.sent_in(1));
@@ -133,7 +135,7 @@ TEST(ExchangeTraffic,
 TEST(ExchangeTraffic, HasAdoptionsInIt) {
   for (const std::int64_t adopts : {1, 4, 10, 50})
     for (const std::int64_t accumulate : {1, 3, 8}) {
-      const ReplicaExchange exchange{.what = Exchanged::gradients,
+      const ReplicaExchange exchange{.what = ExchangedTensors::gradients,
                                      .graph = {.shape = PeerShape::ring},
                                      .adopts = {adopts}};
       expect_what_is_counted(plan_of(4, exchange, accumulate),
@@ -144,7 +146,8 @@ TEST(ExchangeTraffic, HasAdoptionsInIt) {
 /// Two replicas, of which each sends what it has once there and once back.
 double of_two(std::int64_t every, std::int64_t turns) {
   ExchangeTraffic traffic(
-      plan_of(2, {.what = Exchanged::weights, .every = every}).blocks.front());
+      plan_of(2, {.what = ExchangedTensors::weights, .every = every})
+          .blocks.front());
   return traffic.sent_in(turns);
 }
 
@@ -168,7 +171,8 @@ TEST(ExchangeTraffic, ExchangeTrafficOfASingleReplicaIsNone) {
 TEST(ExchangeTraffic,
      ExchangeTrafficOfReplicasWithClocksOfTheirOwnIsThatOfTheirVisits) {
   constexpr int kReplicas = 3;
-  for (const Exchanged what : {Exchanged::gradients, Exchanged::weights})
+  for (const ExchangedTensors what :
+       {ExchangedTensors::gradients, ExchangedTensors::weights})
     for (const std::int64_t every : {1, 3, 7})
       for (const std::int64_t turns : {2, 6, 20}) {
         const RunPlan plan =
@@ -195,7 +199,7 @@ TEST(ExchangeTraffic,
 TEST(ExchangeTraffic, IsUpToAClockWhereReplicasOrBatchesAreLeftOut) {
   const auto served = [](const Quorum& quorum) {
     return with_replicas(make_free_plan({}), 3,
-                         {.what = Exchanged::gradients,
+                         {.what = ExchangedTensors::gradients,
                           .graph = {.shape = PeerShape::complete},
                           .served = true,
                           .quorum = quorum});

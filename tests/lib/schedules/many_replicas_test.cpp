@@ -12,7 +12,7 @@ TEST(Replicas, AThousandOfThemAreSimulatedInSeconds) {
   constexpr int kReplicas = 1024;
   constexpr std::int64_t kTurns = 100;
   const RunPlan plan = with_replicas(make_run_plan({}, false), kReplicas,
-                                     {.what = Exchanged::gradients});
+                                     {.what = ExchangedTensors::gradients});
   Costs costs{.jitter = 0.2};
   costs.blocks = {{.seconds = {{Op::forward, 1}, {Op::backward, 2}}}};
   costs.exchange_bytes = {1e6};

@@ -273,14 +273,15 @@ TEST(Peers, AreRefusedWhereThereIsNoSuchGraph) {
 }
 
 RunPlan ring_plan(int replicas) {
-  const ReplicaExchange exchange{.what = Exchanged::weights, .graph = kRing};
+  const ReplicaExchange exchange{.what = ExchangedTensors::weights,
+                                 .graph = kRing};
   return with_replicas(find_row(schedule_rows(), "turns", "order")
                            .make(std::vector<Traits>(), ScheduleOptions()),
                        replicas, exchange);
 }
 
 TEST(PeersInSchedules, AreNumberedByTheirTurns) {
-  ReplicaExchange exchange{.what = Exchanged::weights, .every = 2};
+  ReplicaExchange exchange{.what = ExchangedTensors::weights, .every = 2};
   exchange.graph = kHops;
   const RunPlan plan =
       with_replicas(find_row(schedule_rows(), "turns", "order")

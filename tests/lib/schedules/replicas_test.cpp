@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-constexpr ReplicaExchange kGradients{.what = Exchanged::gradients};
+constexpr ReplicaExchange kGradients{.what = ExchangedTensors::gradients};
 
 RunPlan plan_of(std::string_view order, int blocks, ScheduleOptions options,
                 const Traits& boundary = {}) {
@@ -68,7 +68,7 @@ TEST(Replicas, SumGradientsBeforeTheUpdateAppliesThem) {
 
 TEST(Replicas, ReplicasOfShardsGatherWhatEachHasUpdated) {
   const RunPlan plan = with_replicas(
-      plain(2), 3, {.what = Exchanged::gradients, .shards = true});
+      plain(2), 3, {.what = ExchangedTensors::gradients, .shards = true});
   for (int seat = 1; seat <= 6; ++seat)
     EXPECT_EQ(text_of(plan, seat, {.end_turn = 2}),
               "F0 B0 X0 S0 U0 X0.2 S0.2 F1 B1 X1 S1 U1 X1.2 S1.2");
@@ -163,15 +163,15 @@ TEST(Replicas, SumAfterTheLastHalfOfASplitBackward) {
 }
 
 TEST(Replicas, SumWeightsAfterEverySoManyUpdates) {
-  const RunPlan plan =
-      with_replicas(plain(2), 2, {.what = Exchanged::weights, .every = 2});
+  const RunPlan plan = with_replicas(
+      plain(2), 2, {.what = ExchangedTensors::weights, .every = 2});
   EXPECT_EQ(text_of(plan, 1, {.end_turn = 4}),
             "F0 B0 U0 F1 B1 U1 X1 S1 F2 B2 U2 F3 B3 U3 X3 S3");
 }
 
 TEST(Replicas, SumWeightsBeforeTheUpdateThatTakesAccountOfIt) {
-  const RunPlan plan =
-      with_replicas(plain(2), 2, {.what = Exchanged::old_weights, .every = 2});
+  const RunPlan plan = with_replicas(
+      plain(2), 2, {.what = ExchangedTensors::old_weights, .every = 2});
   EXPECT_EQ(text_of(plan, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 X1 S1 U1");
 }
 
@@ -181,7 +181,8 @@ TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
   const RunPlan one = plan_of("turns", 2, {}, synthesizer);
   EXPECT_EQ(text_of(with_replicas(one, 2, kGradients), 3, {.end_turn = 2}),
             "F0 B0 X0 S0 U0 L0 X0.6 S0.6 F1 B1 X1 S1 U1 L1 X1.6 S1.6");
-  const RunPlan averaged = with_replicas(one, 2, {.what = Exchanged::weights});
+  const RunPlan averaged =
+      with_replicas(one, 2, {.what = ExchangedTensors::weights});
   EXPECT_EQ(text_of(averaged, 3, {.end_turn = 2}),
             "F0 B0 U0 X0 S0 L0 F1 B1 U1 X1 S1 L1");
   const RunPlan plan = with_replicas(one, 3, kGradients);
@@ -231,7 +232,7 @@ TEST(Replicas, WithTheNormOfAModelComeToTheEndInAnyOrder) {
   for (const char* order : {"turns", "gpipe", "1f1b"})
     for (const ReplicaExchange& exchange :
          {kGradients, twice, own,
-          ReplicaExchange{.what = Exchanged::weights, .every = 2}}) {
+          ReplicaExchange{.what = ExchangedTensors::weights, .every = 2}}) {
       const RunPlan plan =
           with_replicas(plan_of(order, 3, options), 2, exchange);
       EXPECT_GT(end_of(timeline_of(plan, {.latency = 0.5}, 6)), 0) << order;
@@ -240,13 +241,14 @@ TEST(Replicas, WithTheNormOfAModelComeToTheEndInAnyOrder) {
 
 TEST(Replicas, SpreadTheExchangesOfTheirBlocks) {
   const RunPlan plan = with_replicas(
-      plain(2), 2, {.what = Exchanged::weights, .every = 2}, /*stagger=*/true);
+      plain(2), 2, {.what = ExchangedTensors::weights, .every = 2},
+      /*stagger=*/true);
   EXPECT_EQ(text_of(plan, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 U1 X1 S1");
   EXPECT_EQ(text_of(plan, 2, {.end_turn = 2}), "F0 B0 U0 X0 S0 F1 B1 U1");
 }
 
 TEST(Replicas, AgreeBeforeTheFirstOfThemEvaluates) {
-  ReplicaExchange exchange{.what = Exchanged::weights, .every = 9};
+  ReplicaExchange exchange{.what = ExchangedTensors::weights, .every = 9};
   exchange.agrees = true;
   const RunPlan plan = with_replicas(plain(1), 2, exchange);
   const Grant grant{.end_turn = 1, .evaluation_batches = 2, .checkpoint = true};

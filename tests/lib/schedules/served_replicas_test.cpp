@@ -20,7 +20,7 @@ namespace sluice::served_replicas_test {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-ReplicaExchange served(Exchanged what, std::int64_t every = 1) {
+ReplicaExchange served(ExchangedTensors what, std::int64_t every = 1) {
   return {.what = what,
           .every = every,
           .agrees = true,
@@ -54,33 +54,34 @@ TEST(ServedReplicas, PushBeforeOrAfterTheirUpdatesAndAgreeAtTheEnd) {
     return line_of(seat,
                    simulate(plan, {}, capacities_of(plan, 2), two_turns()));
   };
-  for (const Exchanged what : {Exchanged::gradients, Exchanged::old_weights})
+  for (const ExchangedTensors what :
+       {ExchangedTensors::gradients, ExchangedTensors::old_weights})
     for (const int seat : {1, 2})
       EXPECT_EQ(line(served(what), seat),
                 "F0 B0 X0 S0 U0 F1 B1 X1 S1 U1 X2.1 S2.1 C2");
-  EXPECT_EQ(line(served(Exchanged::weights, 2), 2),
+  EXPECT_EQ(line(served(ExchangedTensors::weights, 2), 2),
             "F0 B0 U0 F1 B1 U1 X1 S1 X2.1 S2.1 C2");
-  EXPECT_EQ(line(served(Exchanged::old_weights, 2), 1),
+  EXPECT_EQ(line(served(ExchangedTensors::old_weights, 2), 1),
             "F0 B0 U0 F1 B1 X1 S1 U1 X2.1 S2.1 C2");
 }
 
-ReplicaExchange waiting(Exchanged what, const Quorum& quorum) {
+ReplicaExchange waiting(ExchangedTensors what, const Quorum& quorum) {
   ReplicaExchange exchange = served(what);
   exchange.quorum = quorum;
   return exchange;
 }
 
 TEST(WaitingReplicas, TakeWhatWasMergedInASecondSettle) {
-  const auto lines = [](Exchanged what) {
+  const auto lines = [](ExchangedTensors what) {
     const RunPlan plan = plan_of(2, waiting(what, {.least = 2}));
     const auto timeline =
         simulate(plan, {}, capacities_of(plan, 2), two_turns());
     EXPECT_EQ(line_of(1, timeline), line_of(2, timeline));
     return line_of(1, timeline);
   };
-  EXPECT_EQ(lines(Exchanged::gradients),
+  EXPECT_EQ(lines(ExchangedTensors::gradients),
             "F0 B0 X0 S0 S0.5<2 U0 F1 B1 X1 S1 S1.5<4 U1 X2.1 S2.1 C2");
-  EXPECT_EQ(lines(Exchanged::weights),
+  EXPECT_EQ(lines(ExchangedTensors::weights),
             "F0 B0 U0 X0 S0 S0.5<2 F1 B1 U1 X1 S1 S1.5<4 X2.1 S2.1 C2");
 }
 
@@ -93,8 +94,8 @@ Costs with_a_slow_third(double slowness) {
 }
 
 TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
-  const RunPlan plan = plan_of(
-      3, waiting(Exchanged::gradients, {.least = 2, .drops_late = true}));
+  const RunPlan plan = plan_of(3, waiting(ExchangedTensors::gradients,
+                                          {.least = 2, .drops_late = true}));
   Grant grant = two_turns();
   grant.end_turn = 6;
   // Replica 3 comes after 10.5 s, when the others have made three turns.
@@ -106,7 +107,7 @@ TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
 
 TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
   const RunPlan plan =
-      plan_of(3, waiting(Exchanged::weights, {.least = 2, .grace = 1}));
+      plan_of(3, waiting(ExchangedTensors::weights, {.least = 2, .grace = 1}));
   Grant grant;  // no replica rests after it
   grant.end_turn = 1;
   const auto timeline =
@@ -120,7 +121,7 @@ TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
 }
 
 TEST(ServedReplicas, DontWaitForThoseThatAreSlower) {
-  const RunPlan plan = plan_of(2, served(Exchanged::gradients));
+  const RunPlan plan = plan_of(2, served(ExchangedTensors::gradients));
   Costs costs;
   for (const double slowness : {1.0, 10.0})
     costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
@@ -144,7 +145,7 @@ std::vector<std::vector<Action>> told(const std::vector<std::string>& lines) {
 }
 
 TEST(ServedReplicas, AreServedAsARecordSays) {
-  const RunPlan plan = plan_of(2, served(Exchanged::gradients));
+  const RunPlan plan = plan_of(2, served(ExchangedTensors::gradients));
   const std::vector<Capacity> capacities = capacities_of(plan, 2);
   for (const int first : {1, 2}) {
     const auto line = [&](int seat) {

@@ -27,7 +27,7 @@ using testing::ThrowsMessage;
 
 using Counts = std::vector<std::int64_t>;
 
-constexpr ReplicaExchange kGradients{.what = Exchanged::gradients};
+constexpr ReplicaExchange kGradients{.what = ExchangedTensors::gradients};
 
 RunPlan one_plan(std::string_view order, int blocks,
                  const ScheduleOptions& options = {},
@@ -111,10 +111,10 @@ TEST(UnevenReplicas, TakeUpTheDataWhereAnotherNumberOfReplicasEnded) {
 TEST(UnevenReplicas, SendToTheReplicaThatTheNumberOfTheBatchNames) {
   // Seats: 1 and 2 of replica 1, 3 and 4 of replica 2, then two of block 1.
   const RunPlan plan = plan_with({4, 2});
-  EXPECT_THAT(neighbours_in_turn(plan, 2, Towards::below), ElementsAre(1, 5));
-  EXPECT_THAT(neighbours_in_turn(plan, 4, Towards::below), ElementsAre(3, 6));
-  EXPECT_THAT(neighbours_of(plan, 5, Towards::above), ElementsAre(2));
-  EXPECT_THAT(neighbours_of(plan, 5, Towards::below), ElementsAre());
+  EXPECT_THAT(neighbours_in_turn(plan, 2, Direction::below), ElementsAre(1, 5));
+  EXPECT_THAT(neighbours_in_turn(plan, 4, Direction::below), ElementsAre(3, 6));
+  EXPECT_THAT(neighbours_of(plan, 5, Direction::above), ElementsAre(2));
+  EXPECT_THAT(neighbours_of(plan, 5, Direction::below), ElementsAre());
   EXPECT_THAT(links_of(plan), ElementsAre(SeatPair{1, 2}, SeatPair{3, 4},
                                           SeatPair{5, 2}, SeatPair{6, 4}));
   EXPECT_EQ(link_between(plan, {5, 2}), 3);

@@ -150,7 +150,7 @@ TEST(StagedSender, LeavesWhatIsOnTheHostAsItIs) {
 
 TEST(ReceivedTensor, WrittenInPlaceIsAnError) {
   const Tensors received = {through_a_message(at::rand({3}))};
-  const Unchanged unchanged({&received});
+  const WriteCheck unchanged({&received});
   EXPECT_NO_THROW(unchanged.check("layer 1"));
   received[0].flatten().relu_();  // through a view, too
   EXPECT_THROW(unchanged.check("layer 1"), UserError);

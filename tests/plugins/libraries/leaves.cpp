@@ -49,7 +49,8 @@ struct LeavingHead final : Head {
     register_module("linear", linear_);
     initialise_parameters(*this, head_key(site, "leaving_head"));
   }
-  HeadResult forward(const Tensors& features, const Beside& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     if (++turns_ == 3 && says("LEAVES", "turn")) leave();
     const at::Tensor logits = linear_(features[0]);
     return {loss_(logits, beside.labels), logits};

@@ -172,7 +172,8 @@ struct Pull final : ReplicaPolicy {
 };
 
 ReplicaKind pull(Fields& options) {
-  ReplicaKind kind = {.exchange = {.what = Exchanged::weights, .agrees = true}};
+  ReplicaKind kind = {
+      .exchange = {.what = ExchangedTensors::weights, .agrees = true}};
   double part = 0.5;
   options.key("every", kind.exchange.every,
               {.text = "updates between two exchanges", .min = 1});

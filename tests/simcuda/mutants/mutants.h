@@ -10,7 +10,7 @@ namespace sluice {
 /// The functions of lib/tensors/staging.cpp, right or with a planted defect.
 struct Mutant {
   std::string name;
-  ToHost (*copy_to_host)(const at::Tensor&) = nullptr;
+  HostCopy (*copy_to_host)(const at::Tensor&) = nullptr;
   at::Tensor (*on_device)(const at::Tensor&, const c10::Device&) = nullptr;
 };
 

@@ -71,7 +71,7 @@ TEST_F(StartOfCuda, ByPinnedMemoryWhereThereIsADeviceAlreadyIsRight) {
 
 /// A block on the CPU may read what another one's GPU has sent.
 TEST_F(StartOfCuda, ByTheWaitOfAThreadWithoutADeviceForACopyIsRight) {
-  const ToHost copy = copy_to_host(at::zeros({10}, kSecond) + 1);
+  const HostCopy copy = copy_to_host(at::zeros({10}, kSecond) + 1);
   copy.wait();
   EXPECT_TRUE(copy.tensor.eq(1).all().item<bool>());
 }

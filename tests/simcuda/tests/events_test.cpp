@@ -64,7 +64,7 @@ TEST_F(Events, EventsOfSmallCopiesFromOtherMemoryAreThoseOfLargeOnes) {
 TEST_F(Events, EventsOfSmallCopiesToTheHostAreOne) {
   for (const std::int64_t more : {0, 1}) {
     const at::Tensor sum = pinned(3, kSmall + more).to(kGpu) + 1;
-    ToHost copy;
+    HostCopy copy;
     EXPECT_EQ(events_of([&] { copy = copy_to_host(sum); }), 1 + more);
     EXPECT_FALSE(copy.tensor.eq(4).any().item<bool>());
     copy.wait();
@@ -86,8 +86,8 @@ TEST_F(Events, EventsOfAClockAreCountedApart) {
 /// Else who waits for the first would wait for the second, or for nothing.
 TEST_F(Events, EventsOfTwoCopiesUnderWayAreTwo) {
   const at::Tensor there = at::zeros({100}, kGpu) + 1;
-  const ToHost first = copy_to_host(there);
-  const ToHost second = copy_to_host(there + 1);
+  const HostCopy first = copy_to_host(there);
+  const HostCopy second = copy_to_host(there + 1);
   first.wait();
   second.wait();
   EXPECT_EQ(first.tensor.max().item<float>(), 1);

@@ -32,7 +32,7 @@ bool is_right(const Mutant& staging, std::int64_t elements = kLarge) {
   const at::Tensor more = staging.on_device(from_the_middle(1, elements), kGpu);
   at::Tensor sum = there + more;
   there = at::Tensor();
-  const ToHost back = staging.copy_to_host(sum);
+  const HostCopy back = staging.copy_to_host(sum);
   sum = at::Tensor();
   back.wait();
   return back.tensor.eq(4).all().item<bool>();

@@ -58,7 +58,7 @@ TEST_F(Order, WhatTheHostDoesNotWaitForIsNotThere) {
 }
 
 TEST_F(Order, StagingIsThereAfterItsWaitAndNotBefore) {
-  ToHost copy = copy_to_host(at::zeros({1000}, kGpu) + 7);
+  HostCopy copy = copy_to_host(at::zeros({1000}, kGpu) + 7);
   EXPECT_FALSE(copy.tensor.eq(7).any().item<bool>());
   copy.wait();
   EXPECT_TRUE(copy.tensor.eq(7).all().item<bool>());

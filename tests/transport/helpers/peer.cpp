@@ -29,7 +29,7 @@ constexpr int kBatches = 20;
 // Block 1 makes messages; each block above adds one tensor; the last one turns
 // them round as gradients. Block 1 reports how many tensors came back, and as
 // the round whether they came through memory that it shares with block 2.
-void relay(Joined& links, std::uint32_t block, std::uint32_t blocks) {
+void relay(JoinedLinks& links, std::uint32_t block, std::uint32_t blocks) {
   Link* const below = block > 1 ? &links.peers.at(block - 1) : nullptr;
   Link* const above = block < blocks ? &links.peers.at(block + 1) : nullptr;
   for (int batch = 0; batch < kBatches; ++batch) {
@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
     options.mark = argv[5];
   }
   IoThread io;
-  Joined links =
+  JoinedLinks links =
       join(io, argv[2], block, chain_peers(block, blocks), std::move(options));
   if (mode == "relay") {
     relay(links, block, blocks);

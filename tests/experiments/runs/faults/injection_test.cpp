@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-using What = Injection::What;
-using When = Injection::When;
+using Kind = Injection::Kind;
+using Moment = Injection::Moment;
 
 Injection one(const std::string& text) {
   const auto injections = parse_injections(text, 3);
@@ -29,9 +29,9 @@ auto refusal(const std::string& text) {
 
 TEST(Injection, InjectionOfAKillNamesABlockAndATurn) {
   const Injection kill = one("kill block 2 @ turn 50");
-  EXPECT_EQ(kill.what, What::kill);
+  EXPECT_EQ(kill.what, Kind::kill);
   EXPECT_EQ(kill.block, 2);
-  EXPECT_EQ(kill.when, When::turn);
+  EXPECT_EQ(kill.when, Moment::turn);
   EXPECT_EQ(kill.turn, 50);
 }
 
@@ -41,16 +41,16 @@ TEST(Injection, MayNameTheTurnByItsNumberAlone) {
 }
 
 TEST(Injection, MayWaitForTheStartAnEvaluationOrACheckpoint) {
-  EXPECT_EQ(one("stop block 1 @ start").when, When::start);
-  EXPECT_EQ(one("stop block 1 @ evaluation 4").when, When::evaluation);
+  EXPECT_EQ(one("stop block 1 @ start").when, Moment::start);
+  EXPECT_EQ(one("stop block 1 @ evaluation 4").when, Moment::evaluation);
   const Injection checkpoint = one("hang block 1 @ checkpoint 8");
-  EXPECT_EQ(checkpoint.when, When::checkpoint);
+  EXPECT_EQ(checkpoint.when, Moment::checkpoint);
   EXPECT_EQ(checkpoint.turn, 8);
 }
 
 TEST(Injection, InjectionOfADelayNamesALinkAndATime) {
   const Injection delay = one("delay 1->2 20ms");
-  EXPECT_EQ(delay.what, What::delay);
+  EXPECT_EQ(delay.what, Kind::delay);
   EXPECT_EQ(delay.block, 1);
   EXPECT_EQ(delay.to, 2);
   EXPECT_EQ(delay.delay, milliseconds(20));
@@ -63,7 +63,7 @@ TEST(Injection, InjectionOfASlowBlockNamesAFactor) {
 
 TEST(Injection, InjectionOfACorruptionNamesALinkAndATurn) {
   const Injection corrupt = one("corrupt 2->1 @ 10");
-  EXPECT_EQ(corrupt.what, What::corrupt);
+  EXPECT_EQ(corrupt.what, Kind::corrupt);
   EXPECT_EQ(corrupt.block, 2);
   EXPECT_EQ(corrupt.to, 1);
   EXPECT_EQ(corrupt.turn, 10);
@@ -76,8 +76,8 @@ TEST(Injection, InjectionOfAFailingCheckpointNamesATurn) {
 TEST(Injection, ListsAreReadInTheirOrder) {
   const auto list = parse_injections("slow block 1 x2; kill block 3 @ 1;", 3);
   ASSERT_EQ(list.size(), 2U);
-  EXPECT_EQ(list[0].what, What::slow);
-  EXPECT_EQ(list[1].what, What::kill);
+  EXPECT_EQ(list[0].what, Kind::slow);
+  EXPECT_EQ(list[1].what, Kind::kill);
 }
 
 TEST(Injection, TextsAreReadAgainAsTheSame) {

@@ -31,15 +31,16 @@ TEST(CutOffRank, SaysThatItsLauncherIsGoneWhicheverLinkEndedFirst) {
   launcher.sender->send({});
   launcher = {};
   const std::string said =
-      reason_of(PeerGone("block 2 waited for block 1"), worker);
+      reason_of(PeerGoneError("block 2 waited for block 1"), worker);
   EXPECT_THAT(said, testing::StartsWith("the launcher, rank 0, is gone"));
-  EXPECT_EQ(reason_of(PeerGone("it waited for the launcher"), worker), said);
+  EXPECT_EQ(reason_of(PeerGoneError("it waited for the launcher"), worker),
+            said);
   EXPECT_EQ(reason_of(LinkError("a frame was damaged"), worker), said);
 }
 
 TEST(CutOffRank, SaysWhatItMissedWhereItsLauncherLives) {
   auto [worker, launcher] = control_link();
-  const PeerGone error("block 2 waited for block 1: it is gone");
+  const PeerGoneError error("block 2 waited for block 1: it is gone");
   EXPECT_EQ(reason_of(error, worker), error.what()) << "silent";
   launcher.sender->send({});
   launcher.sender->close();

@@ -449,7 +449,7 @@ class ScalarHead final : public Head {
   explicit ScalarHead(double weight)
       : weight_(register_parameter("weight", at::full({}, weight))) {}
   HeadResult forward(const Tensors& features,
-                     const Beside& /*beside*/) override {
+                     const HeadInputs& /*beside*/) override {
     return {(features[0] * weight_).mean(), {}};
   }
 

@@ -1,4 +1,4 @@
-#include "experiments/sweep/captured.h"
+#include "experiments/sweep/command_result.h"
 
 #include <cerrno>
 #include <system_error>
@@ -36,7 +36,7 @@ class Streams {
 
 }  // namespace
 
-Captured captured(const std::vector<std::string>& argv) {
+CommandResult captured(const std::vector<std::string>& argv) {
   const MemoryFile out;
   const MemoryFile err;
   const Streams streams(out.descriptor(), err.descriptor());

@@ -14,12 +14,12 @@ namespace sluice {
 
 /// What went down a boundary and may be under way when a checkpoint is taken:
 /// a run that goes on sends it again.
-class SentDown {
+class SentPayloads {
  public:
   /// Keeps the last `most` batches.
-  void remember(std::int64_t batch, const Down& down, std::int64_t most);
+  void remember(std::int64_t batch, const DownPayload& down, std::int64_t most);
   /// Gives all that it holds, by batch, and forgets it.
-  std::map<std::int64_t, Down> take();
+  std::map<std::int64_t, DownPayload> take();
   std::int64_t bytes() const;
 
   /// As "<name>.<batch>.*".
@@ -29,7 +29,7 @@ class SentDown {
                const c10::Device& device);
 
  private:
-  std::map<std::int64_t, Down> sent_;
+  std::map<std::int64_t, DownPayload> sent_;
 };
 
 }  // namespace sluice

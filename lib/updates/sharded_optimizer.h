@@ -12,12 +12,12 @@ namespace sluice {
 /// they are, for replicas that step them. Rajbhandari et al. 2020, "ZeRO"
 /// (arXiv:1910.02054), stage 1. The rule treats every element alone, so that
 /// all shares together have the bits of a step of the whole.
-class Sharded final : public Optimizer {
+class ShardedOptimizer final : public Optimizer {
  public:
   /// make: makes the rule for such parameters.
-  Sharded(const std::function<std::unique_ptr<Optimizer>(const NamedTensors&)>&
-              make,
-          const NamedTensors& parameters, const Share& share);
+  ShardedOptimizer(const std::function<
+                       std::unique_ptr<Optimizer>(const NamedTensors&)>& make,
+                   const NamedTensors& parameters, const Share& share);
 
   /// gradients: of the whole parameters, or parts_of() them.
   void step(const Tensors& gradients, double learning_rate) override;

@@ -1,4 +1,4 @@
-#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/generator_guard.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -13,13 +13,13 @@ void set_generator_state(const at::Tensor& state) {
   generator.set_state(state);
 }
 
-GeneratorKept::GeneratorKept() : before_(generator_state()) {}
+GeneratorGuard::GeneratorGuard() : before_(generator_state()) {}
 
-GeneratorKept::~GeneratorKept() {
+GeneratorGuard::~GeneratorGuard() {
   set_generator_state(before_);
 }
 
-bool GeneratorKept::was_used() const {
+bool GeneratorGuard::was_used() const {
   return !generator_state().equal(before_);
 }
 

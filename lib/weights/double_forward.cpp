@@ -1,4 +1,4 @@
-#include "lib/weights/forwarded_twice.h"
+#include "lib/weights/double_forward.h"
 
 #include <optional>
 
@@ -8,20 +8,20 @@
 
 namespace sluice {
 
-Tensors ForwardedTwice::forward(Flight& flight) {
+Tensors DoubleForward::forward(Flight& flight) {
   const at::NoGradGuard no_grad;
-  Tensors outputs = run(flight, StatisticsAt::replay);
+  Tensors outputs = run(flight, StatisticsPass::replay);
   flight.graph_bytes = 0;  // of this pass there is none
   return outputs;
 }
 
-Graph ForwardedTwice::graph_of(Flight& flight) {
-  return {run(flight, StatisticsAt::forward), values_of(block_.parameters())};
+Graph DoubleForward::graph_of(Flight& flight) {
+  return {run(flight, StatisticsPass::forward), values_of(block_.parameters())};
 }
 
 /// Statistics stay as they are when the other pass alone moves them.
-Tensors ForwardedTwice::run(Flight& flight, StatisticsAt other) {
-  std::optional<BuffersKept> kept;
+Tensors DoubleForward::run(Flight& flight, StatisticsPass other) {
+  std::optional<BufferGuard> kept;
   if (statistics_ == other) kept.emplace(block_);
   return forward_with_graph(block_, flight);
 }

@@ -1,4 +1,4 @@
-#include "lib/workers/sent_down.h"
+#include "lib/workers/sent_payloads.h"
 
 #include <utility>
 
@@ -8,24 +8,24 @@
 
 namespace sluice {
 
-void SentDown::remember(std::int64_t batch, const Down& down,
-                        std::int64_t most) {
+void SentPayloads::remember(std::int64_t batch, const DownPayload& down,
+                            std::int64_t most) {
   if (most <= 0) return;
   sent_[batch] = down;
   while (std::ssize(sent_) > most) sent_.erase(sent_.begin());
 }
 
-std::map<std::int64_t, Down> SentDown::take() {
+std::map<std::int64_t, DownPayload> SentPayloads::take() {
   return std::exchange(sent_, {});
 }
 
-std::int64_t SentDown::bytes() const {
+std::int64_t SentPayloads::bytes() const {
   std::int64_t bytes = 0;
   for (const auto& [batch, down] : sent_) bytes += down.bytes();
   return bytes;
 }
 
-void SentDown::save(const std::string& name, NamedTensors& all) const {
+void SentPayloads::save(const std::string& name, NamedTensors& all) const {
   for (const auto& [batch, down] : sent_) {
     const std::string prefix = fmt::format("{}.{}.", name, batch);
     for (std::size_t way = 0; way < down.gradients.size(); ++way)
@@ -37,9 +37,9 @@ void SentDown::save(const std::string& name, NamedTensors& all) const {
   }
 }
 
-void SentDown::restore(const std::string& name, const SavedState& saved,
-                       const std::vector<std::int64_t>& batches,
-                       const c10::Device& device) {
+void SentPayloads::restore(const std::string& name, const SavedState& saved,
+                           const std::vector<std::int64_t>& batches,
+                           const c10::Device& device) {
   for (const std::int64_t batch : batches) {
     const std::string prefix = fmt::format("{}.{}.", name, batch);
     const auto has = [&](const std::string& what) {
@@ -48,7 +48,7 @@ void SentDown::restore(const std::string& name, const SavedState& saved,
     const auto list = [&](const std::string& what) {
       return on_device(saved.list(prefix + what), device);
     };
-    Down& down = sent_[batch];
+    DownPayload& down = sent_[batch];
     for (std::size_t way = 0; has(gradient_name(way)); ++way)
       down.gradients.push_back(list(gradient_name(way)));
     if (has(kAnswer)) down.answer = list(kAnswer);

@@ -15,13 +15,13 @@
 #include "lib/schedules/peers.h"
 #include "lib/tensors/tensors.h"
 #include "lib/workers/evaluated_weights.h"
-#include "lib/workers/trained.h"
+#include "lib/workers/trained_tensors.h"
 
 namespace sluice {
 
 /// What a seat sums with the other replicas of its block, and what comes of it.
 /// Used by the seat's thread.
-class Replicated {
+class ReplicaSync {
  public:
   /// How the replica reaches the others of its block.
   struct Ways {
@@ -31,11 +31,11 @@ class Replicated {
   };
   /// Without any the block has one replica. Block and trained tensors outlive
   /// it. seed: the run's.
-  Replicated(const Block& block, Trained& trained, const ReplicaKind& kind,
-             Ways ways, std::uint64_t seed);
+  ReplicaSync(const Block& block, TrainedTensors& trained,
+              const ReplicaKind& kind, Ways ways, std::uint64_t seed);
 
   std::int64_t members() const;
-  Exchanged what() const { return kind_.exchange.what; }
+  ExchangedTensors what() const { return kind_.exchange.what; }
   /// To be called before the first action of a run, and harmless later: the
   /// policy begins with the weights that there are, unless it was restored.
   /// clock: updates that a centre had made when it had these weights.
@@ -69,7 +69,7 @@ class Replicated {
   void publish_to(const Peers& peers, const Tensors& gradients);
   std::vector<Tensors> settle_gradients() { return settle_mixture().published; }
   /// A step by the gradients of each; returns the rate of the last. What is
-  /// left of them, and `storage`, are as of Trained::apply().
+  /// left of them, and `storage`, are as of TrainedTensors::apply().
   double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
                Tensors storage);
   /// ReplicaPolicy::late_by().
@@ -106,15 +106,15 @@ class Replicated {
   /// Brings gradients, which are those of that update, or, by the policy,
   /// weights to the centre, and waits to be served. clock: that of the weights
   /// that the replica has.
-  Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
-                      std::int64_t clock);
+  ServerAnswer visit_centre(const Tensors& gradients, const UpdateInfo& info,
+                            std::int64_t clock);
 
   /// Pushes gradients where replicas wait for others (Quorum): brings them, the
   /// last of that batch, and returns their place; take() then waits for what is
   /// made of them (Centre::take()).
   std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
                      std::int64_t clock, std::int64_t batch);
-  Merged take(bool told) { return centre_->take(told); }
+  MergeResult take(bool told) { return centre_->take(told); }
   /// What the centre keeps, if it lies with this replica.
   std::optional<std::int64_t> centre_bytes() const;
   /// What a centre for so many replicas of this block would keep at most.
@@ -139,7 +139,7 @@ class Replicated {
   Mixture settle_mixture();
 
   const Block& block_;
-  Trained& trained_;
+  TrainedTensors& trained_;
   const ReplicaKind kind_;
   const std::unique_ptr<Group> group_;
   const std::unique_ptr<CentreLink> centre_;

@@ -6,7 +6,7 @@
 namespace sluice::sweep {
 
 /// What a command has done.
-struct Captured {
+struct CommandResult {
   int status = 0;  ///< its exit status; -1: a signal ended it
   std::string out = {};
   std::string err = {};
@@ -14,6 +14,6 @@ struct Captured {
 
 /// Runs argv[0], which is looked for in PATH, to its end; its standard input is
 /// empty. Throws UserError when it can't be started.
-Captured captured(const std::vector<std::string>& argv);
+CommandResult captured(const std::vector<std::string>& argv);
 
 }  // namespace sluice::sweep

@@ -1,5 +1,5 @@
 // Replicas that each step a share of every weight, and keep state of no more.
-#include "lib/updates/sharded.h"
+#include "lib/updates/sharded_optimizer.h"
 
 #include <string>
 
@@ -10,7 +10,7 @@
 #include "lib/updates/update_chain.h"
 #include "tests/lib/updates/rules.h"
 
-namespace sluice::sharded_test {
+namespace sluice::sharded_optimizer_test {
 
 /// Sizes around a line's, a layout of its own, and one without gradients.
 NamedTensors some_weights() {
@@ -105,7 +105,7 @@ const Rule kRules[] = {
 INSTANTIATE_TEST_SUITE_P(Rules, ShardedRules, testing::ValuesIn(kRules),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Sharded, ClipsByTheNormOfTheWhole) {
+TEST(ShardedOptimizer, ClipsByTheNormOfTheWhole) {
   const Rule clipped{"", {{"name", "sgd"}, {"clip.norm", 0.1}}};
   const NamedTensors whole = some_weights();
   const NamedTensors shared = some_weights();
@@ -121,4 +121,4 @@ TEST(Sharded, ClipsByTheNormOfTheWhole) {
   EXPECT_FALSE(shared[0].second.equal(whole[0].second));
 }
 
-}  // namespace sluice::sharded_test
+}  // namespace sluice::sharded_optimizer_test

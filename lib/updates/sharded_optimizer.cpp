@@ -1,4 +1,4 @@
-#include "lib/updates/sharded.h"
+#include "lib/updates/sharded_optimizer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -19,7 +19,7 @@ NamedTensors pieces_of(const NamedTensors& parameters, const Share& share) {
 
 }  // namespace
 
-Sharded::Sharded(
+ShardedOptimizer::ShardedOptimizer(
     const std::function<std::unique_ptr<Optimizer>(const NamedTensors&)>& make,
     const NamedTensors& parameters, const Share& share)
     : parameters_(parameters),
@@ -27,13 +27,14 @@ Sharded::Sharded(
       pieces_(pieces_of(parameters, share)),
       rule_(make(pieces_)) {}
 
-void Sharded::step(const Tensors& gradients, double learning_rate) {
+void ShardedOptimizer::step(const Tensors& gradients, double learning_rate) {
   follow_parameters();
   rule_->step(own_of(gradients), learning_rate);
 }
 
-void Sharded::step_from(const MovedWeights& moved, const Tensors& gradients,
-                        double learning_rate) {
+void ShardedOptimizer::step_from(const MovedWeights& moved,
+                                 const Tensors& gradients,
+                                 double learning_rate) {
   follow_parameters();
   rule_->step_from(
       {parts_of(moved.before, share_), parts_of(moved.now, share_)},
@@ -41,13 +42,13 @@ void Sharded::step_from(const MovedWeights& moved, const Tensors& gradients,
 }
 
 /// A parameter may lie in other storage than at the last step.
-void Sharded::follow_parameters() {
+void ShardedOptimizer::follow_parameters() {
   const NamedTensors now = pieces_of(parameters_, share_);
   for (std::size_t i = 0; i < now.size(); ++i)
     at::Tensor(pieces_[i].second).set_data(now[i].second);
 }
 
-Tensors Sharded::own_of(const Tensors& gradients) const {
+Tensors ShardedOptimizer::own_of(const Tensors& gradients) const {
   Tensors own(gradients.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& piece = pieces_.at(i).second;

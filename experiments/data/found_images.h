@@ -39,11 +39,11 @@ class ImageSplitFiles {
 
 /// What the folders of a set of images hold: its splits, without damaged images
 /// where these are to be left out, and what is said of them.
-class ImagesFound {
+class FoundImages {
  public:
   /// Looks at each file's entry in its folder; throws UserError for one that
   /// isn't there, and where nothing is left of a split.
-  ImagesFound(const ImageFilesOptions& options, ImageFiles files);
+  FoundImages(const ImageFilesOptions& options, ImageFiles files);
 
   using SplitFiles = std::shared_ptr<const ImageSplitFiles>;
   const SplitFiles& train() const { return splits_.at(0); }
@@ -56,7 +56,7 @@ class ImagesFound {
   /// DataSet::found. Walks the splits that are walked ahead.
   std::vector<std::string> clauses() const;
   /// DataSet::walk.
-  std::vector<FileFound> walk() const;
+  std::vector<FoundFile> walk() const;
 
  private:
   SplitFiles sound_part(const std::string& name, std::vector<ImageFile> files,
@@ -66,9 +66,9 @@ class ImagesFound {
 
   ImageFilesOptions options_;
   std::vector<std::string> classes_;
-  LeftOut left_out_;
+  SkippedFiles left_out_;
   std::vector<SplitFiles> splits_;
-  std::vector<FileFound> damaged_;  // that were left out
+  std::vector<FoundFile> damaged_;  // that were left out
   std::string listing_;
   std::int64_t repeated_ = 0;  // files that lie in two classes or splits
   std::string first_repeated_;

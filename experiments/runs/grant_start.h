@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// With what the grants of a run begin that continues from a checkpoint.
-struct Continued {
+struct GrantStart {
   std::int64_t phase = 0;
   std::int64_t first_batch = 0;
 };
@@ -17,17 +17,17 @@ struct Continued {
 /// Batches in a checkpoint that were forwarded and not applied, over all
 /// blocks: those of Mark::in_flight and Mark::lesson; and those that a window
 /// has summed.
-struct InFlight {
+struct InFlightCounts {
   std::int64_t batches = 0;  ///< that some block has not applied, or learned
   std::int64_t accumulated = 0;  ///< that were, towards the next update
 };
-InFlight in_flight_in(const std::string& checkpoint);
-InFlight in_flight_in(const SavedState& saved);
+InFlightCounts in_flight_in(const std::string& checkpoint);
+InFlightCounts in_flight_in(const SavedState& saved);
 
 /// Batches are in flight in a checkpoint unless the pipe was drained. Throws
 /// UserError when they are so under another cut or other policies; and under
 /// another cut when gradients have been accumulated.
-Continued continued_from(const Experiment& experiment,
-                         const std::string& checkpoint);
+GrantStart continued_from(const Experiment& experiment,
+                          const std::string& checkpoint);
 
 }  // namespace sluice

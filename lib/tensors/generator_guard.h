@@ -10,12 +10,12 @@ void set_generator_state(const at::Tensor& state);
 
 /// Puts LibTorch's process-wide generator back as it was: what a program draws
 /// from it must not depend on what is made beside, and where.
-class GeneratorKept {
+class GeneratorGuard {
  public:
-  GeneratorKept();
-  ~GeneratorKept();
-  GeneratorKept(const GeneratorKept&) = delete;
-  GeneratorKept& operator=(const GeneratorKept&) = delete;
+  GeneratorGuard();
+  ~GeneratorGuard();
+  GeneratorGuard(const GeneratorGuard&) = delete;
+  GeneratorGuard& operator=(const GeneratorGuard&) = delete;
 
   bool was_used() const;
 

@@ -1,4 +1,4 @@
-#include "lib/workers/replicated.h"
+#include "lib/workers/replica_sync.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -66,8 +66,8 @@ constexpr std::string_view kPrefix = "replicas.";
 
 }  // namespace
 
-Replicated::Replicated(const Block& block, Trained& trained,
-                       const ReplicaKind& kind, Ways ways, std::uint64_t seed)
+ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
+                         const ReplicaKind& kind, Ways ways, std::uint64_t seed)
     : block_(block),
       trained_(trained),
       kind_(kind),
@@ -92,12 +92,12 @@ Replicated::Replicated(const Block& block, Trained& trained,
   policy_->meet(*group_);
 }
 
-std::int64_t Replicated::members() const {
+std::int64_t ReplicaSync::members() const {
   if (centre_) return centre_->members();
   return group_ ? group_->members() : 1;
 }
 
-void Replicated::begin(std::int64_t clock) {
+void ReplicaSync::begin(std::int64_t clock) {
   if (std::exchange(has_begun_, true)) return;
   const at::NoGradGuard no_grad;
   if (policy_ && !was_restored_) policy_->begin(weights());
@@ -106,36 +106,38 @@ void Replicated::begin(std::int64_t clock) {
         was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
 }
 
-void Replicated::finish() {
+void ReplicaSync::finish() {
   if (centre_) centre_->finish();
 }
 
-Served Replicated::visit_centre(const Tensors& gradients,
-                                const UpdateInfo& info, std::int64_t clock) {
+ServerAnswer ReplicaSync::visit_centre(const Tensors& gradients,
+                                       const UpdateInfo& info,
+                                       std::int64_t clock) {
   const at::NoGradGuard no_grad;
   return centre_->visit(push_of(gradients, info, clock));
 }
 
-std::int64_t Replicated::bring(const Tensors& gradients, const UpdateInfo& info,
-                               std::int64_t clock, std::int64_t batch) {
+std::int64_t ReplicaSync::bring(const Tensors& gradients,
+                                const UpdateInfo& info, std::int64_t clock,
+                                std::int64_t batch) {
   const at::NoGradGuard no_grad;
   Push push = push_of(gradients, info, clock);
   push.batch = batch;
   return centre_->bring(std::move(push));
 }
 
-Push Replicated::push_of(const Tensors& gradients, const UpdateInfo& info,
-                         std::int64_t clock) const {
+Push ReplicaSync::push_of(const Tensors& gradients, const UpdateInfo& info,
+                          std::int64_t clock) const {
   return {.member = centre_->member(),
-          .tensors = what() == Exchanged::gradients
+          .tensors = what() == ExchangedTensors::gradients
                          ? laid_out_like(trained_.tensors(), gradients)
                          : copies_of(values_of(trained_.tensors())),
           .info = info,
           .clock = clock};
 }
 
-void Replicated::publish(const Tensors& gradients,
-                         const ExchangedUpdate& update) {
+void ReplicaSync::publish(const Tensors& gradients,
+                          const ExchangedUpdate& update) {
   if (compressed_)
     compressed_->start(laid_out_like(trained_.tensors(), gradients), update,
                        *group_);
@@ -146,61 +148,61 @@ void Replicated::publish(const Tensors& gradients,
 }
 
 /// What a policy exchanges.
-Tensors Replicated::weights() const {
+Tensors ReplicaSync::weights() const {
   return values_of(trained_.all());
 }
 
-void Replicated::publish_lesson(const Learners& learners,
-                                const Tensors& gradients) {
+void ReplicaSync::publish_lesson(const Learners& learners,
+                                 const Tensors& gradients) {
   group_->start_sum(laid_out_like(learners.tensors, gradients));
 }
 
-Tensors Replicated::settle_lesson() {
+Tensors ReplicaSync::settle_lesson() {
   return group_->finish_sum();
 }
 
 /// A link that wants a norm, say, is given whole sums.
-bool Replicated::sums_parts() const {
+bool ReplicaSync::sums_parts() const {
   return gathers() && trained_.update().takes_parts();
 }
 
-void Replicated::settle_first() {
+void ReplicaSync::settle_first() {
   compressed_->finish_first(*group_);
 }
 
-void Replicated::publish_second() {
+void ReplicaSync::publish_second() {
   compressed_->start_second(*group_);
 }
 
-Tensors Replicated::settle() {
+Tensors ReplicaSync::settle() {
   if (compressed_) return compressed_->finish(*group_);
   if (policy_) return group_->finish_mean();
   return sums_parts() ? group_->finish_parts() : group_->finish_sum();
 }
 
-void Replicated::publish_parts() {
+void ReplicaSync::publish_parts() {
   group_->start_gather(storage_of(trained_.tensors()));
 }
 
-void Replicated::settle_parts() {
+void ReplicaSync::settle_parts() {
   group_->finish_gather(storage_of(trained_.tensors()));
 }
 
-Tensors Replicated::combine(const Tensors& mean, double rate) {
+Tensors ReplicaSync::combine(const Tensors& mean, double rate) {
   const at::NoGradGuard no_grad;
   return policy_->combine(weights(), mean, group_->members(), rate);
 }
 
-void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
+void ReplicaSync::publish_to(const Peers& peers, const Tensors& gradients) {
   const at::NoGradGuard no_grad;
   peers_ = peers;
-  own_ = what() == Exchanged::gradients
+  own_ = what() == ExchangedTensors::gradients
              ? laid_out_like(trained_.tensors(), gradients)
              : policy_->publish(weights());
   group_->start_share(own_, peers);
 }
 
-Mixture Replicated::settle_mixture() {
+Mixture ReplicaSync::settle_mixture() {
   Mixture mixture{.published = group_->finish_share(),
                   .parts = std::ssize(peers_.to) + 1};
   const auto place = std::lower_bound(peers_.from.begin(), peers_.from.end(),
@@ -212,8 +214,8 @@ Mixture Replicated::settle_mixture() {
   return mixture;
 }
 
-double Replicated::apply(std::vector<Tensors>& gradients,
-                         const UpdateInfo& info, Tensors storage) {
+double ReplicaSync::apply(std::vector<Tensors>& gradients,
+                          const UpdateInfo& info, Tensors storage) {
   const at::NoGradGuard no_grad;
   const Tensors first = policy_->before_steps();
   if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
@@ -230,7 +232,7 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   return rate;
 }
 
-void Replicated::publish_whole() {
+void ReplicaSync::publish_whole() {
   const at::NoGradGuard no_grad;
   own_ = copies_of(values_of(trained_.tensors()));
   for (const auto& [name, buffer] : block_.buffers())
@@ -243,7 +245,7 @@ void Replicated::publish_whole() {
   group_->start_share(own_, peers_);
 }
 
-Tensors Replicated::settle_best() {
+Tensors ReplicaSync::settle_best() {
   const at::NoGradGuard no_grad;
   const Mixture mixture = settle_mixture();
   Tensors best = mixture.published.at(best_of(mixture.published));
@@ -255,31 +257,31 @@ Tensors Replicated::settle_best() {
   return best;
 }
 
-void Replicated::lost(const at::Tensor& loss, double share) {
+void ReplicaSync::lost(const at::Tensor& loss, double share) {
   const at::NoGradGuard no_grad;
   policy_->lost(loss, share);
 }
 
-void Replicated::before_forward() {
+void ReplicaSync::before_forward() {
   policy_->before_forward(storage_of(trained_.tensors()));
 }
 
-void Replicated::before_update() {
+void ReplicaSync::before_update() {
   if (share_weights()) policy_->before_update(storage_of(trained_.tensors()));
 }
 
-void Replicated::after_update() {
+void ReplicaSync::after_update() {
   if (share_weights()) policy_->after_update(storage_of(trained_.tensors()));
 }
 
-Tensors Replicated::settle_mixed() {
+Tensors ReplicaSync::settle_mixed() {
   const Mixture mixture = settle_mixture();
   const at::NoGradGuard no_grad;
   return policy_->mix(weights(), mixture);
 }
 
 /// Statistics of the block: those that are numbers of a kind that has means.
-Tensors Replicated::buffers() const {
+Tensors ReplicaSync::buffers() const {
   Tensors all;
   if (!kind_.mean_statistics) return all;
   for (const auto& [name, buffer] : block_.buffers())
@@ -287,7 +289,7 @@ Tensors Replicated::buffers() const {
   return all;
 }
 
-void Replicated::publish_agreement() {
+void ReplicaSync::publish_agreement() {
   const at::NoGradGuard no_grad;
   if (centre_) return centre_->arrive(copies_of(buffers()));
   if (policy_) policy_->before_agreement();
@@ -296,7 +298,7 @@ void Replicated::publish_agreement() {
   group_->start_sum(copies_of(all));
 }
 
-void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
+void ReplicaSync::settle_agreement(EvaluatedWeights& evaluated) {
   const at::NoGradGuard no_grad;
   if (centre_) {
     centre_->await_rest();
@@ -317,8 +319,8 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
 }
 
 /// statistics: means of the buffers() of the replicas.
-void Replicated::show(const Tensors& weights, const Tensors& statistics,
-                      EvaluatedWeights& evaluated) const {
+void ReplicaSync::show(const Tensors& weights, const Tensors& statistics,
+                       EvaluatedWeights& evaluated) const {
   evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
@@ -328,12 +330,12 @@ void Replicated::show(const Tensors& weights, const Tensors& statistics,
   evaluated.set_buffers(buffers);
 }
 
-std::optional<std::int64_t> Replicated::centre_bytes() const {
+std::optional<std::int64_t> ReplicaSync::centre_bytes() const {
   if (!centre_ || centre_->owned() == nullptr) return std::nullopt;
   return centre_->owned()->kept_bytes();
 }
 
-std::int64_t Replicated::bytes_of_centre(int members) const {
+std::int64_t ReplicaSync::bytes_of_centre(int members) const {
   const at::NoGradGuard no_grad;
   Centre centre(members, Deadline(0), "a centre");
   centre.own(
@@ -346,12 +348,12 @@ std::int64_t Replicated::bytes_of_centre(int members) const {
   return centre.kept_bytes();
 }
 
-std::optional<std::int64_t> Replicated::compressed_bytes() const {
+std::optional<std::int64_t> ReplicaSync::compressed_bytes() const {
   if (!compressed_) return std::nullopt;
   return compressed_->sent_bytes();
 }
 
-NamedTensors Replicated::state() const {
+NamedTensors ReplicaSync::state() const {
   NamedTensors all;
   const auto add = [&](const NamedTensors& tensors) {
     for (const auto& [name, tensor] : tensors)
@@ -363,7 +365,7 @@ NamedTensors Replicated::state() const {
   return all;
 }
 
-void Replicated::restore(const NamedTensors& state, std::string_view source) {
+void ReplicaSync::restore(const NamedTensors& state, std::string_view source) {
   if (!policy_ && !compressed_ && !centre_) return;
   try {
     copy_by_name(state, this->state(), source);
@@ -376,7 +378,7 @@ void Replicated::restore(const NamedTensors& state, std::string_view source) {
   was_restored_ = true;
 }
 
-void Replicated::rejoin(int member) {
+void ReplicaSync::rejoin(int member) {
   if (centre_ && centre_->owned() != nullptr) centre_->owned()->rejoin(member);
 }
 

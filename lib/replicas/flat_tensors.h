@@ -12,10 +12,10 @@ namespace sluice {
 /// what replicas cut into equal parts. Undefined ones have no elements. Each
 /// line begins at a multiple of kLine, so that a cut at such a multiple leaves
 /// pieces that messages can share (kAlignment).
-class Flat {
+class FlatTensors {
  public:
   /// Shares their storage; what doesn't lie dense is copied.
-  explicit Flat(const Tensors& tensors);
+  explicit FlatTensors(const Tensors& tensors);
   /// Elements [begin, end) of the whole, as pieces of the tensors: each one
   /// line.
   Tensors range(std::int64_t begin, std::int64_t end) const;

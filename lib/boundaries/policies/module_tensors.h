@@ -11,9 +11,9 @@ namespace sluice {
 
 /// The names that a policy's own module has in checkpoints: by the layer that
 /// it stands above, "heads.7.classifier.weight".
-struct Attached {
-  Attached(torch::nn::Module& module, std::string_view kind,
-           std::int64_t layer);
+struct ModuleTensors {
+  ModuleTensors(torch::nn::Module& module, std::string_view kind,
+                std::int64_t layer);
 
   NamedTensors parameters;
   NamedTensors buffers;

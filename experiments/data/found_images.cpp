@@ -1,4 +1,4 @@
-#include "experiments/data/images_found.h"
+#include "experiments/data/found_images.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -91,7 +91,7 @@ void ImageSplitFiles::check() const {
       seen.damaged.size());
 }
 
-ImagesFound::ImagesFound(const ImageFilesOptions& options, ImageFiles files)
+FoundImages::FoundImages(const ImageFilesOptions& options, ImageFiles files)
     : options_(options),
       classes_(std::move(files.classes)),
       left_out_(std::move(files.left_out)) {
@@ -105,14 +105,14 @@ ImagesFound::ImagesFound(const ImageFilesOptions& options, ImageFiles files)
   look_at_entries();
 }
 
-ImagesFound::SplitFiles ImagesFound::sound_part(const std::string& name,
+FoundImages::SplitFiles FoundImages::sound_part(const std::string& name,
                                                 std::vector<ImageFile> files,
                                                 bool is_walked_ahead) {
   if (!options_.leaves_out_damaged || files.empty())
     return std::make_shared<const ImageSplitFiles>(name, std::move(files),
                                                    is_walked_ahead);
   const WalkSummary seen = summary_of_walk(paths_of(files));
-  for (const WalkSummary::Damaged& each : seen.damaged) {
+  for (const WalkSummary::DamagedImage& each : seen.damaged) {
     ImageFile& file = files.at(static_cast<std::size_t>(each.index));
     damaged_.push_back({.split = name,
                         .path = std::exchange(file.path, ""),
@@ -128,7 +128,7 @@ ImagesFound::SplitFiles ImagesFound::sound_part(const std::string& name,
 
 /// Makes the listing: names without the folder, which may lie elsewhere on
 /// another machine.
-void ImagesFound::look_at_entries() {
+void FoundImages::look_at_entries() {
   std::uint32_t crc = 0;
   std::size_t count = 0;
   std::map<std::pair<dev_t, ino_t>, const std::string*> places;
@@ -151,7 +151,7 @@ void ImagesFound::look_at_entries() {
                          count, crc);
 }
 
-std::string ImagesFound::text_of(const ImageSplitFiles& split) const {
+std::string FoundImages::text_of(const ImageSplitFiles& split) const {
   std::vector<std::int64_t> counts(classes_.size());
   for (const ImageFile& file : split.files())
     ++counts.at(static_cast<std::size_t>(file.label));
@@ -166,7 +166,7 @@ std::string ImagesFound::text_of(const ImageSplitFiles& split) const {
       counts_text(classes_, counts));
 }
 
-std::vector<std::string> ImagesFound::clauses() const {
+std::vector<std::string> FoundImages::clauses() const {
   std::vector<std::string> clauses;
   std::int64_t turned = 0;
   std::string unknown;
@@ -197,8 +197,8 @@ std::vector<std::string> ImagesFound::clauses() const {
   return clauses;
 }
 
-std::vector<FileFound> ImagesFound::walk() const {
-  std::vector<FileFound> found = damaged_;
+std::vector<FoundFile> FoundImages::walk() const {
+  std::vector<FoundFile> found = damaged_;
   for (const SplitFiles& split : splits_) {
     const std::vector<std::string> paths = paths_of(split->files());
     const std::vector<WalkedImage> images = walk_images(paths);

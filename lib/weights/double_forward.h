@@ -6,11 +6,11 @@ namespace sluice {
 
 /// The two forwards of a batch of which the block keeps no graph: one when it
 /// comes, and one at its backward. BatchNorm's statistics move in the pass that
-/// StatisticsAt says.
-class ForwardedTwice {
+/// StatisticsPass says.
+class DoubleForward {
  public:
   /// The block outlives it.
-  ForwardedTwice(Block& block, StatisticsAt statistics)
+  DoubleForward(Block& block, StatisticsPass statistics)
       : block_(block), statistics_(statistics) {}
 
   /// The first one: without a graph.
@@ -19,10 +19,10 @@ class ForwardedTwice {
   Graph graph_of(Flight& flight);
 
  private:
-  Tensors run(Flight& flight, StatisticsAt other);
+  Tensors run(Flight& flight, StatisticsPass other);
 
   Block& block_;
-  StatisticsAt statistics_;
+  StatisticsPass statistics_;
 };
 
 }  // namespace sluice

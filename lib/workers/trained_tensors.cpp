@@ -1,4 +1,4 @@
-#include "lib/workers/trained.h"
+#include "lib/workers/trained_tensors.h"
 
 #include <algorithm>
 #include <iterator>
@@ -62,9 +62,10 @@ std::int64_t elements_of(const NamedTensors& tensors) {
 
 }  // namespace
 
-Trained::Trained(const Block& block, const UpdateOptions& options,
-                 const std::vector<std::shared_ptr<Lower>>& lowers,
-                 const std::vector<std::shared_ptr<Upper>>& uppers)
+TrainedTensors::TrainedTensors(
+    const Block& block, const UpdateOptions& options,
+    const std::vector<std::shared_ptr<Lower>>& lowers,
+    const std::vector<std::shared_ptr<Upper>>& uppers)
     : block_(block), options_(options), tensors_(block.parameters()) {
   for (std::size_t i = 0; i < lowers.size(); ++i) {
     const bool is_plain = i >= uppers.size() || !uppers[i];
@@ -76,8 +77,8 @@ Trained::Trained(const Block& block, const UpdateOptions& options,
   update_ = std::make_unique<UpdateChain>(options_, unwatched(tensors_));
 }
 
-void Trained::add_ends(std::shared_ptr<Lower> lower,
-                       std::shared_ptr<Upper> upper) {
+void TrainedTensors::add_ends(std::shared_ptr<Lower> lower,
+                              std::shared_ptr<Upper> upper) {
   NamedTensors parameters = lower->parameters();
   move_to(block_.device(), parameters);
   for (const BoundaryEnd* end : {static_cast<BoundaryEnd*>(lower.get()),
@@ -103,7 +104,7 @@ void Trained::add_ends(std::shared_ptr<Lower> lower,
 
 /// What an end of an earlier phase has kept under a name goes on: it is saved
 /// once.
-void Trained::continue_buffers(const BoundaryEnd& end) {
+void TrainedTensors::continue_buffers(const BoundaryEnd& end) {
   for (auto& named : end.buffers()) {
     const std::size_t index = index_of(named.first, kept_);
     if (index < kept_.size())
@@ -115,7 +116,7 @@ void Trained::continue_buffers(const BoundaryEnd& end) {
 
 /// Index of the end's learners in learners_: an earlier phase's entry when the
 /// names are the same, whose tensors the end then shares.
-std::size_t Trained::add_learners(const BoundaryEnd& end) {
+std::size_t TrainedTensors::add_learners(const BoundaryEnd& end) {
   NamedTensors tensors = end.learners();
   for (std::size_t i = 0; i < learners_.size(); ++i) {
     if (names_of(learners_[i].tensors) != names_of(tensors)) continue;
@@ -131,21 +132,21 @@ std::size_t Trained::add_learners(const BoundaryEnd& end) {
   return learners_.size() - 1;
 }
 
-double Trained::apply(Tensors& gradients, const UpdateInfo& info,
-                      const Tensors& storage) {
+double TrainedTensors::apply(Tensors& gradients, const UpdateInfo& info,
+                             const Tensors& storage) {
   const double rate = update_->apply(gradients, info, storage);
   for (std::size_t i = 0; i < storage.size(); ++i)
     tensors_[i].second.set_data(storage[i]);
   return rate;
 }
 
-NamedTensors Trained::all() const {
+NamedTensors TrainedTensors::all() const {
   NamedTensors all = tensors_;
   for (const Learners& each : learners_) append(each.tensors, all);
   return all;
 }
 
-void Trained::add(const Tensors& terms) {
+void TrainedTensors::add(const Tensors& terms) {
   if (terms.empty()) return;
   const NamedTensors all = this->all();
   for (std::size_t i = 0; i < terms.size(); ++i)
@@ -153,7 +154,7 @@ void Trained::add(const Tensors& terms) {
   if (terms.size() > tensors_.size()) tell_of_other_learners();
 }
 
-void Trained::assign(const Tensors& values, const Tensors& storage) {
+void TrainedTensors::assign(const Tensors& values, const Tensors& storage) {
   const auto own = values.begin() + std::ssize(tensors_);
   update_->assign({values.begin(), own}, storage);
   for (std::size_t i = 0; i < storage.size(); ++i)
@@ -164,15 +165,15 @@ void Trained::assign(const Tensors& values, const Tensors& storage) {
   if (values.size() > tensors_.size()) tell_of_other_learners();
 }
 
-void Trained::tell_of_other_learners() {
+void TrainedTensors::tell_of_other_learners() {
   for (const PhaseEnds& ends : ends_) {
     ends.lower->learners_replaced();
     ends.upper->learners_replaced();
   }
 }
 
-Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
-                          std::size_t phase) const {
+Tensors TrainedTensors::in_order(const Tensors& own, const Tensors& of_lower,
+                                 std::size_t phase) const {
   Tensors gradients = own;
   gradients.resize(tensors_.size());
   for (std::size_t i = 0; i < of_lower.size(); ++i)
@@ -180,7 +181,7 @@ Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
   return gradients;
 }
 
-NamedTensors Trained::weights() const {
+NamedTensors TrainedTensors::weights() const {
   NamedTensors all = this->all();
   append(block_.buffers(), all);
   std::set<std::string> seen;
@@ -193,25 +194,26 @@ NamedTensors Trained::weights() const {
   return all;
 }
 
-NamedTensors Trained::copied() const {
+NamedTensors TrainedTensors::copied() const {
   NamedTensors all;
   for (const PhaseEnds& ends : ends_) append(ends.lower->copied(), all);
   return all;
 }
 
-NamedTensors Trained::state() const {
+NamedTensors TrainedTensors::state() const {
   NamedTensors all = update_->state();
   for (const Learners& each : learners_) append(each.update->state(), all);
   return all;
 }
 
-void Trained::restore(const NamedTensors& weights, const NamedTensors& state,
-                      std::string_view source) {
+void TrainedTensors::restore(const NamedTensors& weights,
+                             const NamedTensors& state,
+                             std::string_view source) {
   copy_by_name(weights, this->weights(), source);
   copy_by_name(state, this->state(), source);
 }
 
-std::int64_t Trained::elements() const {
+std::int64_t TrainedTensors::elements() const {
   return elements_of(all());
 }
 

@@ -23,23 +23,24 @@ struct Learners {
 struct PhaseEnds {
   std::shared_ptr<Lower> lower;
   std::shared_ptr<Upper> upper;
-  /// Where the lower end's parameters are in Trained::tensors().
+  /// Where the lower end's parameters are in TrainedTensors::tensors().
   std::vector<std::size_t> trained = {};
-  std::size_t learners = 0;  ///< of the lower end: index in Trained::learners()
+  std::size_t learners =
+      0;  ///< of the lower end: index in TrainedTensors::learners()
   std::size_t upper_learners = 0;  ///< of the upper end: index there too
 };
 
 /// All that a block trains: its own parameters, and what the ends of its
 /// boundaries have in any phase; what has the same name in two phases is one.
 /// Used by one thread.
-class Trained {
+class TrainedTensors {
  public:
   /// The block outlives it. Ends by phase; phases may share one, and no upper
   /// end is a plain one. Brings what they hold to the block's device. Throws
   /// UserError when two phases have other shapes under one name.
-  Trained(const Block& block, const UpdateOptions& options,
-          const std::vector<std::shared_ptr<Lower>>& lowers,
-          const std::vector<std::shared_ptr<Upper>>& uppers);
+  TrainedTensors(const Block& block, const UpdateOptions& options,
+                 const std::vector<std::shared_ptr<Lower>>& lowers,
+                 const std::vector<std::shared_ptr<Upper>>& uppers);
 
   /// Stepped by update(): the block's parameters, then those of lower ends.
   const NamedTensors& tensors() const { return tensors_; }

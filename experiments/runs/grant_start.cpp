@@ -1,4 +1,4 @@
-#include "experiments/runs/continued.h"
+#include "experiments/runs/grant_start.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -48,13 +48,13 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
 
 }  // namespace
 
-InFlight in_flight_in(const std::string& checkpoint) {
+InFlightCounts in_flight_in(const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
   return in_flight_in(saved);
 }
 
-InFlight in_flight_in(const SavedState& saved) {
-  InFlight found;
+InFlightCounts in_flight_in(const SavedState& saved) {
+  InFlightCounts found;
   std::set<std::int64_t> batches;
   for (const char* of : {"flights", "lessons"})
     for (const std::int64_t block : saved.numbers_below(of))
@@ -72,10 +72,10 @@ InFlight in_flight_in(const SavedState& saved) {
   return found;
 }
 
-Continued continued_from(const Experiment& experiment,
-                         const std::string& checkpoint) {
+GrantStart continued_from(const Experiment& experiment,
+                          const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
-  Continued from{.first_batch = first_batch_in(saved)};
+  GrantStart from{.first_batch = first_batch_in(saved)};
   if (saved.has("workers.1.phase"))
     from.phase = saved.number("workers.1.phase");
   if (from.phase >= std::ssize(experiment.plans))
@@ -86,7 +86,7 @@ Continued continued_from(const Experiment& experiment,
   const bool are_same_replicas =
       deals_in(saved, "workers.1").replicas == experiment.replicas.count &&
       counts_in(saved, "workers.1") == experiment.replicas.counts;
-  const InFlight in_flight = in_flight_in(saved);
+  const InFlightCounts in_flight = in_flight_in(saved);
   const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
   const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
   const bool fits = is_same_cut && are_same_replicas &&

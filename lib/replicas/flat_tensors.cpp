@@ -1,4 +1,4 @@
-#include "lib/replicas/flat.h"
+#include "lib/replicas/flat_tensors.h"
 
 #include <algorithm>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-Flat::Flat(const Tensors& tensors) : tensors_(tensors) {
+FlatTensors::FlatTensors(const Tensors& tensors) : tensors_(tensors) {
   std::string layout;
   for (at::Tensor& tensor : tensors_) {
     if (!tensor.defined()) {
@@ -29,7 +29,7 @@ Flat::Flat(const Tensors& tensors) : tensors_(tensors) {
   layout_ = static_cast<std::int64_t>(random_key({key_part(layout)}) >> 1U);
 }
 
-Tensors Flat::range(std::int64_t begin, std::int64_t end) const {
+Tensors FlatTensors::range(std::int64_t begin, std::int64_t end) const {
   Tensors pieces;
   std::int64_t first = 0;  // element of the whole that the line begins with
   for (const at::Tensor& line : lines_) {

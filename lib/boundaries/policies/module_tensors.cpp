@@ -1,11 +1,11 @@
-#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/module_tensors.h"
 
 #include <fmt/format.h>
 
 namespace sluice {
 
-Attached::Attached(torch::nn::Module& module, std::string_view kind,
-                   std::int64_t layer) {
+ModuleTensors::ModuleTensors(torch::nn::Module& module, std::string_view kind,
+                             std::int64_t layer) {
   const std::string prefix = fmt::format("{}.{}.", kind, layer);
   for (const auto& item : module.named_parameters())
     parameters.emplace_back(prefix + item.key(), item.value());
