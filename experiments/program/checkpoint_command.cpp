@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-std::string describe(const InFlightCounts& in_flight) {
+std::string describe(const PendingBatches& in_flight) {
   if (in_flight.batches > 0)
     return fmt::format("{} batch{} in flight", in_flight.batches,
                        in_flight.batches == 1 ? "" : "es");

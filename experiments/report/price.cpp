@@ -87,7 +87,7 @@ std::optional<std::size_t> baseline_of(const Study& study,
   return best;
 }
 
-Difference paired_difference(const BySeed& a, const BySeed& b) {
+Difference paired_difference(const SeedFigures& a, const SeedFigures& b) {
   std::vector<double> differences;
   for (const auto& [seed, value] : a)
     if (const auto other = b.find(seed); other != b.end())

@@ -24,7 +24,7 @@ std::optional<std::size_t> baseline_of(const Study& study,
                                        std::size_t cell);
 
 /// A figure of runs, by their seeds.
-using BySeed = std::map<std::int64_t, double>;
+using SeedFigures = std::map<std::int64_t, double>;
 
 struct Difference {
   double mean = std::numeric_limits<double>::quiet_NaN();
@@ -36,7 +36,7 @@ struct Difference {
 /// Mean of a - b over the seeds that both have, with its interval by Student's
 /// t: runs of one seed share their data's order, so their differences vary less
 /// than the runs do.
-Difference paired_difference(const BySeed& a, const BySeed& b);
+Difference paired_difference(const SeedFigures& a, const SeedFigures& b);
 
 /// What a cell is judged by; of each less is better. Not a number: unknown.
 using Objectives = std::vector<double>;

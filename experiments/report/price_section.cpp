@@ -12,9 +12,9 @@ namespace sluice::report {
 namespace {
 
 /// What the runs of a cell that are done and know the figure ended with.
-BySeed by_seed(const ReportInput& input, const Column& column,
-               std::size_t cell) {
-  BySeed values;
+SeedFigures by_seed(const ReportInput& input, const Column& column,
+                    std::size_t cell) {
+  SeedFigures values;
   const auto& runs = input.study.cells[cell].runs;
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (const auto value = column.values[cell][i])

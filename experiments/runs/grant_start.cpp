@@ -48,13 +48,13 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
 
 }  // namespace
 
-InFlightCounts in_flight_in(const std::string& checkpoint) {
+PendingBatches in_flight_in(const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
   return in_flight_in(saved);
 }
 
-InFlightCounts in_flight_in(const SavedState& saved) {
-  InFlightCounts found;
+PendingBatches in_flight_in(const SavedState& saved) {
+  PendingBatches found;
   std::set<std::int64_t> batches;
   for (const char* of : {"flights", "lessons"})
     for (const std::int64_t block : saved.numbers_below(of))
@@ -86,7 +86,7 @@ GrantStart continued_from(const Experiment& experiment,
   const bool are_same_replicas =
       deals_in(saved, "workers.1").replicas == experiment.replicas.count &&
       counts_in(saved, "workers.1") == experiment.replicas.counts;
-  const InFlightCounts in_flight = in_flight_in(saved);
+  const PendingBatches in_flight = in_flight_in(saved);
   const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
   const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
   const bool fits = is_same_cut && are_same_replicas &&

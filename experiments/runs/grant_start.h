@@ -17,12 +17,12 @@ struct GrantStart {
 /// Batches in a checkpoint that were forwarded and not applied, over all
 /// blocks: those of Mark::in_flight and Mark::lesson; and those that a window
 /// has summed.
-struct InFlightCounts {
+struct PendingBatches {
   std::int64_t batches = 0;  ///< that some block has not applied, or learned
   std::int64_t accumulated = 0;  ///< that were, towards the next update
 };
-InFlightCounts in_flight_in(const std::string& checkpoint);
-InFlightCounts in_flight_in(const SavedState& saved);
+PendingBatches in_flight_in(const std::string& checkpoint);
+PendingBatches in_flight_in(const SavedState& saved);
 
 /// Batches are in flight in a checkpoint unless the pipe was drained. Throws
 /// UserError when they are so under another cut or other policies; and under

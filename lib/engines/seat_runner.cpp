@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-SeatRunner::SeatRunner(Heartbeat& heartbeat, Around around)
+SeatRunner::SeatRunner(Heartbeat& heartbeat, ActionWrapper around)
     : heartbeat_(&heartbeat), around_(std::move(around)) {}
 
 void SeatRunner::begin(int block, const Grant& grant) const {

@@ -14,7 +14,7 @@
 namespace sluice {
 
 /// Does what execute() does, and something of its own before and after it.
-using Around =
+using ActionWrapper =
     std::function<void(const Action&, const std::function<void()>& execute)>;
 
 /// Executes a seat's actions, and waits at its ports, on the worker's thread.
@@ -24,7 +24,7 @@ class SeatRunner {
   SeatRunner() = default;
   /// The heartbeat, which must outlive it, shows each action and wait;
   /// `around`, if any, is what actions are executed by.
-  explicit SeatRunner(Heartbeat& heartbeat, Around around = nullptr);
+  explicit SeatRunner(Heartbeat& heartbeat, ActionWrapper around = nullptr);
 
   /// From now on the seat's actions and those of the other seats of its
   /// executor follow each other as `order` has them.
@@ -42,7 +42,7 @@ class SeatRunner {
   void perform(const Action& action, Seat& seat) const;
 
   Heartbeat* heartbeat_ = nullptr;
-  Around around_ = nullptr;
+  ActionWrapper around_ = nullptr;
   std::shared_ptr<SeatOrder> order_ = nullptr;
 };
 

@@ -45,7 +45,7 @@ bool GpuClock::pause() {
   return true;
 }
 
-void GpuClock::collect(TimeSpent& spent, bool all) {
+void GpuClock::collect(SpentTime& spent, bool all) {
   while (!intervals_.empty()) {
     const bool is_open = running_ && weight_ > 0 && intervals_.size() == 1;
     Interval& oldest = intervals_.front();

@@ -31,7 +31,7 @@ class GpuClock {
 
   /// Adds the times of the work that is done by now; with `all` of all of it,
   /// which it waits for.
-  void collect(TimeSpent& spent, bool all);
+  void collect(SpentTime& spent, bool all);
 
  private:
   struct Interval {

@@ -34,7 +34,7 @@ class Stopwatch {
 };
 
 /// The seconds that a seat works and waits.
-struct TimeSpent {
+struct SpentTime {
   OpValues<double> working = {};
   /// For messages, and for room for them; not part of `working`.
   double waiting = 0;
@@ -46,7 +46,7 @@ struct TimeSpent {
 /// not work.
 class ActionTimer {
  public:
-  ActionTimer(TimeSpent& spent, Op op)
+  ActionTimer(SpentTime& spent, Op op)
       : spent_(spent), op_(op), waited_before_(spent.waiting) {}
   ~ActionTimer() {
     const double waited = spent_.waiting - waited_before_;
@@ -56,7 +56,7 @@ class ActionTimer {
   ActionTimer& operator=(const ActionTimer&) = delete;
 
  private:
-  TimeSpent& spent_;
+  SpentTime& spent_;
   Op op_;
   double waited_before_;
   SteadyTime start_ = std::chrono::steady_clock::now();

@@ -19,7 +19,7 @@ class SeatClock {
 
   /// Does the work, which counts for that op but for what it waits meanwhile.
   void measure(Op op, const std::function<void()>& work);
-  const TimeSpent& spent() const { return spent_; }
+  const SpentTime& spent() const { return spent_; }
   /// Adds the times of all work started on a GPU, which it waits for.
   void collect();
 
@@ -38,7 +38,7 @@ class SeatClock {
   };
 
  private:
-  TimeSpent spent_;
+  SpentTime spent_;
   std::optional<GpuClock> gpu_;  // of a block on a GPU
 };
 

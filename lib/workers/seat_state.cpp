@@ -173,7 +173,7 @@ void Seat::note_memory() {
 }
 
 records::Block Seat::costs() const {
-  const TimeSpent& spent = clock_.spent();
+  const SpentTime& spent = clock_.spent();
   records::Block block{
       .block = this->block(),
       .replica = replica_of(plan()),

@@ -93,7 +93,7 @@ void measure(const HeadRow& row, int rounds) {
   other.run();
   Operations copies;
   {
-    const OperationsCounted counter;
+    const OperationCount counter;
     step.run();
     copies = counter.so_far();
   }

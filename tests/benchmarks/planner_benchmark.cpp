@@ -43,7 +43,7 @@ constexpr double kSecondsToCalibrate = 20;
 // Cores that other programs may take.
 constexpr double kQuiet = 0.1;
 
-struct Found {
+struct Finding {
   Ratios predicted, measured, over;
 };
 
@@ -103,7 +103,7 @@ double measured_seconds(const BlockCase& of, const Shape& shape,
 void measure(const BlockCase& of, int rounds, const Methods& methods,
              const std::string& root) {
   const std::string config = write_case(of, root);
-  std::vector<Found> found(methods.size());
+  std::vector<Finding> found(methods.size());
   const planner::OtherLoad load;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < methods.size(); ++i) {

@@ -215,12 +215,13 @@ std::uint64_t count_of(std::size_t bytes) {
   return std::clamp<std::uint64_t>(128 * kMiB / bytes, 16, 8192);
 }
 
-struct Taken {
+struct StreamCost {
   double seconds = 0;  // until the other process had all messages
   double cpu = 0;      // of the busier process
 };
 
-Taken stream(Lane& lane, int control, std::uint32_t index, std::size_t bytes) {
+StreamCost stream(Lane& lane, int control, std::uint32_t index,
+                  std::size_t bytes) {
   const std::uint64_t count = count_of(bytes);
   const bool alone = index == 0;  // memcpy
   if (!alone) {
@@ -300,7 +301,7 @@ void compare(std::vector<NamedLane>& lanes, int control, int passes,
       Lane& each = *lanes[lane].lane;
       const auto index = static_cast<std::uint32_t>(lane);
       for (std::size_t i = 0; i < std::size(kSizes); ++i) {
-        const Taken taken = stream(each, control, index, kSizes[i]);
+        const StreamCost taken = stream(each, control, index, kSizes[i]);
         if (pass < 0) continue;
         const double gigabytes = static_cast<double>(kSizes[i]) *
                                  static_cast<double>(count_of(kSizes[i])) / 1e9;

@@ -20,7 +20,7 @@ TEST(GpuClock, CountsTheWorkOfTheGpuAndNotTheWaitsOfTheHost) {
   };
   work();  // cuBLAS starts
   GpuClock clock(kGpu);
-  TimeSpent spent;
+  SpentTime spent;
   clock.resume(Op::forward);
   work();
   EXPECT_TRUE(clock.pause());

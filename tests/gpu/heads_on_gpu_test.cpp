@@ -47,7 +47,7 @@ std::string model_for(std::string_view head, const TemporaryFolder& folder) {
 /// A gradient of the deepest model: eight convolutions, each with a
 /// normalisation, forward and backward; the longest sum is over all places of
 /// the maps of a batch. Of their units, one may be at the edge of its ReLU.
-constexpr Rounded kGradient = {
+constexpr RoundingSteps kGradient = {
     .chain = 2 * 2 * 8, .terms = 8 * 28 * 28, .edges = 1};
 
 void expect_the_weights_of_the_cpu(const std::string& lines) {

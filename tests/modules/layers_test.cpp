@@ -246,12 +246,12 @@ TEST(LayerFrom, TrainingReachesTheModule) {
 }
 
 TEST(LayerFrom, ADropoutDeepInsideIsFound) {
-  struct Hidden final : torch::nn::Module {
+  struct HiddenDropout final : torch::nn::Module {
     torch::nn::Dropout2d drop =
         register_module("drop", torch::nn::Dropout2d(0.5));
     at::Tensor forward(const at::Tensor& x) { return drop(x); }
   };
-  EXPECT_THROW(layer_from(std::make_shared<Hidden>()), UserError);
+  EXPECT_THROW(layer_from(std::make_shared<HiddenDropout>()), UserError);
 }
 
 }  // namespace sluice::layers_test

@@ -39,9 +39,9 @@ Tensors clipped(const Tensors& gradients) {
   return all;
 }
 
-using OfReplicas = std::vector<Tensors>;
+using ReplicaTensors = std::vector<Tensors>;
 
-Tensors mean_of(const OfReplicas& lists) {
+Tensors mean_of(const ReplicaTensors& lists) {
   Tensors means;
   for (std::size_t i = 0; i < lists.front().size(); ++i) {
     at::Tensor sum = at::zeros_like(lists.front()[i]);
@@ -56,17 +56,20 @@ void step(Tensors& weights, const Tensors& gradients) {
     weights[i].sub_(gradients[i], kRate);
 }
 
-void step_by_clipped_mean(OfReplicas& weights, const OfReplicas& gradients) {
+void step_by_clipped_mean(ReplicaTensors& weights,
+                          const ReplicaTensors& gradients) {
   for (Tensors& each : weights) step(each, clipped(mean_of(gradients)));
 }
 
-void step_by_mean_of_clipped(OfReplicas& weights, const OfReplicas& gradients) {
-  OfReplicas own;
+void step_by_mean_of_clipped(ReplicaTensors& weights,
+                             const ReplicaTensors& gradients) {
+  ReplicaTensors own;
   for (const Tensors& each : gradients) own.push_back(clipped(each));
   for (Tensors& each : weights) step(each, mean_of(own));
 }
 
-void step_and_average(OfReplicas& weights, const OfReplicas& gradients) {
+void step_and_average(ReplicaTensors& weights,
+                      const ReplicaTensors& gradients) {
   for (std::size_t r = 0; r < weights.size(); ++r)
     step(weights[r], clipped(gradients[r]));
   const Tensors means = mean_of(weights);
@@ -75,7 +78,7 @@ void step_and_average(OfReplicas& weights, const OfReplicas& gradients) {
 }
 
 /// Steps by the gradients of all: three or fewer on a ring are all neighbours.
-void step_by_each(OfReplicas& weights, const OfReplicas& gradients) {
+void step_by_each(ReplicaTensors& weights, const ReplicaTensors& gradients) {
   for (Tensors& each : weights)
     for (const Tensors& one : gradients) step(each, clipped(one));
 }
@@ -84,13 +87,13 @@ struct Case {
   std::string name;
   std::string replicas;  ///< keys of theirs
   std::string at;        ///< clip.at
-  void (*step)(OfReplicas& weights, const OfReplicas& gradients);
+  void (*step)(ReplicaTensors& weights, const ReplicaTensors& gradients);
   /// Gradients count by the samples of their batches, before they are clipped.
   bool by_samples = false;
 };
 
 void weigh_by_samples(const std::vector<double>& samples,
-                      OfReplicas& gradients) {
+                      ReplicaTensors& gradients) {
   double all = 0;
   for (const double each : samples) all += each;
   for (std::size_t r = 0; r < samples.size(); ++r)
@@ -138,7 +141,7 @@ class ClippedReplicas : public testing::TestWithParam<Case> {
     const Training start = training(replicas, "1", "");
     const auto source = training_source(start.experiment);
     std::vector<std::shared_ptr<PlainMlp>> nets;
-    OfReplicas weights;
+    ReplicaTensors weights;
     for (int r = 0; r < replicas; ++r) {
       nets.push_back(std::make_shared<PlainMlp>(
           std::vector<std::int64_t>{784, 24, 20, 10}, false, 0));
@@ -146,7 +149,7 @@ class ClippedReplicas : public testing::TestWithParam<Case> {
       weights.push_back(nets.back()->parameters());
     }
     for (std::int64_t turn = 0; turn < kTurns; ++turn) {
-      OfReplicas gradients;
+      ReplicaTensors gradients;
       std::vector<double> samples;
       for (std::size_t r = 0; r < nets.size(); ++r) {
         const Batch batch =

@@ -28,7 +28,7 @@ using plain_mlp::copied;
 using plain_mlp::gradients_at;
 using plain_mlp::kMomentum;
 using plain_mlp::kRate;
-using plain_mlp::Stepped;
+using plain_mlp::SgdWeights;
 using plain_mlp::Visit;
 
 constexpr std::int64_t kTurns = 20;
@@ -144,9 +144,9 @@ class PlainCentre {
   }
 
   Kind kind_;
-  Stepped server_;
-  std::vector<Stepped> replicas_;  // as each has seen itself last
-  std::vector<Tensors> mixed_;     // as others have left it
+  SgdWeights server_;
+  std::vector<SgdWeights> replicas_;  // as each has seen itself last
+  std::vector<Tensors> mixed_;        // as others have left it
   std::int64_t served_ = 0;
   /// After how many pushes; of pairs, how often each came.
   std::vector<std::int64_t> pulled_;

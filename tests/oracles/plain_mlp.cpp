@@ -44,12 +44,12 @@ Tensors gradients_at(const Tensors& weights, const Batch& batch) {
                                leaves);
 }
 
-Stepped::Stepped(const Tensors& first) : weights(copied(first)) {
+SgdWeights::SgdWeights(const Tensors& first) : weights(copied(first)) {
   for (const at::Tensor& weight : weights)
     velocities.push_back(at::zeros_like(weight));
 }
 
-void Stepped::step(const Tensors& gradients, double rate) {
+void SgdWeights::step(const Tensors& gradients, double rate) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     velocities[i].mul_(kMomentum).add_(gradients[i]);
     weights[i].sub_(velocities[i], rate);

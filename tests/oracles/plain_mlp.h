@@ -32,11 +32,11 @@ NamedTensors named(const Tensors& weights);
 Tensors gradients_at(const Tensors& weights, const Batch& batch);
 
 /// Weights of its own that momentum SGD steps.
-struct Stepped {
+struct SgdWeights {
   Tensors weights;
   Tensors velocities;
 
-  explicit Stepped(const Tensors& first);
+  explicit SgdWeights(const Tensors& first);
   void step(const Tensors& gradients, double rate = kRate);
 };
 

@@ -28,7 +28,7 @@ using plain_mlp::gradients_at;
 using plain_mlp::kMomentum;
 using plain_mlp::kParameters;
 using plain_mlp::kRate;
-using plain_mlp::Stepped;
+using plain_mlp::SgdWeights;
 using plain_mlp::Visit;
 using plain_mlp::weights_in;
 
@@ -37,7 +37,7 @@ constexpr std::size_t kReplicas = 3;
 constexpr std::int64_t kEvery = 3;
 
 /// What a run has recorded, and trained.
-struct Ran {
+struct RunRecording {
   std::map<std::int64_t, Visit> visits;  // by place
   std::set<std::int64_t> merges;         // after how many
   Tensors first;
@@ -52,11 +52,11 @@ Training training_of(const std::string& replicas) {
       kTurns, kRate, kMomentum, replicas)));
 }
 
-Ran ran(const std::string& policy) {
+RunRecording ran(const std::string& policy) {
   Training run = training_of(
       fmt::format("schedule = 'free'\nreplicas = {{count = {}, policy = {}}}\n",
                   kReplicas, policy));
-  Ran all;
+  RunRecording all;
   all.first = weights_in(run, 1);
   run.watch = [&](const TimedAction& timed) {
     const Action& action = timed.action;
@@ -100,8 +100,8 @@ Tensors mean_of(const std::map<std::size_t, Tensors>& by_replica) {
 
 // A1: w(t+1) = w(t) - rate (1 / N) sum of the first N gradients of turn t.
 TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
-  const Ran run = ran("'all_reduce', backup = 1");
-  Stepped server(run.first);
+  const RunRecording run = ran("'all_reduce', backup = 1");
+  SgdWeights server(run.first);
   std::vector<Tensors> taken(kReplicas, copied(run.first));
   std::map<std::size_t, Tensors> came;
   std::int64_t steps = 0;
@@ -138,7 +138,7 @@ TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
 // A19, decoupled: theta = Outer(theta, mean of the movements of those that have
 // come), where a learner has moved since it took theta last.
 TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
-  const Ran run = ran(fmt::format(
+  const RunRecording run = ran(fmt::format(
       "'average', every = {}, quorum = 2, grace = 1.0, outer_lr = 0.75, "
       "outer_momentum = 0.5, outer_nesterov = true",
       kEvery));
@@ -147,7 +147,7 @@ TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
   Tensors outer;
   for (const at::Tensor& tensor : centre)
     outer.push_back(at::zeros_like(tensor));
-  std::vector<Stepped> learners;
+  std::vector<SgdWeights> learners;
   for (std::size_t r = 0; r < kReplicas; ++r) learners.emplace_back(run.first);
   std::vector<Tensors> began(kReplicas, copied(run.first));
   std::vector<std::int64_t> next(kReplicas, 0);
@@ -155,7 +155,7 @@ TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
   std::set<std::size_t> sizes;
   for (const auto& [place, visit] : run.visits) {
     const std::size_t r = visit.replica;
-    Stepped& learner = learners[r];
+    SgdWeights& learner = learners[r];
     for (; next[r] <= visit.turn; ++next[r]) {
       Tensors gradients;
       {

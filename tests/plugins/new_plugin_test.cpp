@@ -7,14 +7,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/experiments/helpers/untouched.h"
+#include "tests/experiments/helpers/refused_command.h"
 
 namespace sluice::new_plugin_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class NewPlugin : public Untouched {
+class NewPlugin : public RefusedCommand {
  protected:
   Outcome in_work(const std::string& arguments) const {
     return shell(

@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/experiments/helpers/untouched.h"
+#include "tests/experiments/helpers/refused_command.h"
 
 namespace sluice::refused_plugins_test {
 
 namespace fs = std::filesystem;
 
-class RefusedPlugin : public Untouched {
+class RefusedPlugin : public RefusedCommand {
  protected:
   static std::string built(const std::string& plugin) {
     return fmt::format("{}/lib{}.so", SLUICE_TEST_PLUGINS, plugin);

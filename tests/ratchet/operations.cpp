@@ -51,7 +51,7 @@ Operations Operations::operator-(const Operations& other) const {
 }
 
 /// To whom allocators, LibTorch's and ours, report.
-class OperationsCounted::Memory final : public c10::MemoryReportingInfoBase {
+class OperationCount::Memory final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*data*/, std::int64_t bytes,
                          std::size_t /*total_allocated*/,
@@ -64,7 +64,7 @@ class OperationsCounted::Memory final : public c10::MemoryReportingInfoBase {
   Operations operations;
 };
 
-OperationsCounted::OperationsCounted()
+OperationCount::OperationCount()
     : memory_(std::make_shared<Memory>()),
       guard_(c10::DebugInfoKind::PROFILER_STATE, memory_),
       handle_(at::addThreadLocalCallback(
@@ -74,12 +74,12 @@ OperationsCounted::OperationsCounted()
   counting = &memory_->operations;
 }
 
-OperationsCounted::~OperationsCounted() {
+OperationCount::~OperationCount() {
   counting = nullptr;
   at::removeCallback(handle_);
 }
 
-const Operations& OperationsCounted::so_far() const {
+const Operations& OperationCount::so_far() const {
   return memory_->operations;
 }
 

@@ -22,12 +22,12 @@ struct Operations {
 
 /// While it lives, operations of this thread are counted; backward passes of
 /// CPU tensors run in the thread that asks for them.
-class OperationsCounted {
+class OperationCount {
  public:
-  OperationsCounted();
-  ~OperationsCounted();
-  OperationsCounted(const OperationsCounted&) = delete;
-  OperationsCounted& operator=(const OperationsCounted&) = delete;
+  OperationCount();
+  ~OperationCount();
+  OperationCount(const OperationCount&) = delete;
+  OperationCount& operator=(const OperationCount&) = delete;
 
   const Operations& so_far() const;
 

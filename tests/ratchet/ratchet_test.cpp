@@ -112,7 +112,7 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
 
   std::vector<Operations> operations(2);
   std::vector<std::int64_t> messages(2);
-  const OperationsCounted counter;
+  const OperationCount counter;
   Operations before = counter.so_far();
   std::vector<std::int64_t> sent_before = sent;
   const auto count = [&](const TimedAction& timed) {
@@ -196,9 +196,9 @@ INSTANTIATE_TEST_SUITE_P(Nets, Ratchet, testing::ValuesIn(kNets),
                            return std::string(tested.param.name);
                          });
 
-TEST(OperationsCounted, SeeACopyIntoAnotherLayout) {
+TEST(OperationCount, SeesACopyIntoAnotherLayout) {
   const at::Tensor maps = at::ones({2, 4, 3, 3});
-  const OperationsCounted counter;
+  const OperationCount counter;
   const at::Tensor copy = maps.clone();
   EXPECT_EQ(counter.so_far().layout_copies, 0);
   const at::Tensor other = maps.contiguous(at::MemoryFormat::ChannelsLast);

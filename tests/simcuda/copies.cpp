@@ -53,7 +53,7 @@ void copy_to_device(at::Tensor& self, const at::Tensor& source,
   const Use use =
       start(computing_on(self.get_device()), "a copy to the device");
   write(self, use);
-  Pinned* const pinned = find_pinned(source.const_data_ptr());
+  PinnedBlock* const pinned = find_pinned(source.const_data_ptr());
   ++(pinned != nullptr ? m.counts.pinned_to_device
                        : m.counts.pageable_to_device);
   if (pinned != nullptr && non_blocking && is_one_piece(self, source)) {
@@ -76,7 +76,7 @@ void copy_to_host(at::Tensor& self, const at::Tensor& source,
   const Use use =
       start(computing_on(source.get_device()), "a copy to the host");
   read(source, use);
-  Pinned* const pinned = find_pinned(self.const_data_ptr());
+  PinnedBlock* const pinned = find_pinned(self.const_data_ptr());
   ++(pinned != nullptr ? m.counts.device_to_pinned
                        : m.counts.device_to_pageable);
   if (pinned != nullptr && non_blocking && is_one_piece(self, source)) {

@@ -25,7 +25,7 @@ struct Machine {
   std::recursive_mutex mutex;
   std::array<Arena, kDevices> arenas;
   std::map<const std::byte*, Allocation> allocations;  ///< by their start
-  std::map<const std::byte*, Pinned> pinned;           ///< by their start
+  std::map<const std::byte*, PinnedBlock> pinned;      ///< by their start
   std::vector<CopyToDevice> to_device;                 ///< not seen to be done
   std::vector<CopyToHost> to_host;                     ///< likewise
   std::map<std::size_t, Capture*> captures;  ///< under way, by their stream

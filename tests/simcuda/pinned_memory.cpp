@@ -15,11 +15,11 @@
 namespace sluice::simcuda {
 namespace {
 
-bool is_within(const Pinned& pinned, const std::byte* address) {
+bool is_within(const PinnedBlock& pinned, const std::byte* address) {
   return address >= pinned.data && address < pinned.data + pinned.bytes;
 }
 
-void check_release(const Pinned& pinned) {
+void check_release(const PinnedBlock& pinned) {
   for (const Use& use : pinned.unknown)
     if (!is_before(use, machine().host))
       report(fmt::format(
@@ -30,7 +30,7 @@ void check_release(const Pinned& pinned) {
 }
 
 /// The allocation of LibTorch's that begins there.
-bool begins_at(const Pinned& pinned, const void* address) {
+bool begins_at(const PinnedBlock& pinned, const void* address) {
   return !pinned.is_registered && pinned.data == address;
 }
 
@@ -53,7 +53,7 @@ void release_pinned(void* data) {
   const Lock lock(m.mutex);
   const auto found = m.pinned.find(static_cast<std::byte*>(data));
   if (found == m.pinned.end()) return;
-  const Pinned& pinned = found->second;
+  const PinnedBlock& pinned = found->second;
   check_release(pinned);
   // The allocator would wait for the copies that it knows of.
   finish_copies_to_device(
@@ -93,7 +93,7 @@ class PinnedMemory final : public at::HostAllocator {
                     c10::Stream /*stream*/) override {
     const Lock lock(machine().mutex);
     const auto knows = [](const void* address) {
-      const Pinned* const pinned = find_pinned(address);
+      const PinnedBlock* const pinned = find_pinned(address);
       return pinned != nullptr && begins_at(*pinned, address);
     };
     return knows(context) || knows(data);
@@ -109,7 +109,7 @@ REGISTER_HOST_ALLOCATOR(kCuda, &pinned_memory)
 
 }  // namespace
 
-Pinned* find_pinned(const void* address) {
+PinnedBlock* find_pinned(const void* address) {
   Machine& m = machine();
   const auto* const at = static_cast<const std::byte*>(address);
   auto found = m.pinned.upper_bound(at);
@@ -134,7 +134,7 @@ bool unregister_memory(std::byte* data) {
   Machine& m = machine();
   const auto found = m.pinned.find(data);
   if (found == m.pinned.end() || !found->second.is_registered) return false;
-  const Pinned& pinned = found->second;
+  const PinnedBlock& pinned = found->second;
   check_release(pinned);
   // The memory may be gone in a moment.
   finish_copies_to_device(
@@ -146,7 +146,8 @@ bool unregister_memory(std::byte* data) {
   return true;
 }
 
-void record_copy(Pinned& pinned, const at::Tensor& tensor, const Use& use) {
+void record_copy(PinnedBlock& pinned, const at::Tensor& tensor,
+                 const Use& use) {
   const bool is_known =
       begins_at(pinned, tensor.storage().data_ptr().get_context()) ||
       begins_at(pinned, tensor.const_data_ptr());

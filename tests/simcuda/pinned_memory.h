@@ -12,7 +12,7 @@
 namespace sluice::simcuda {
 
 /// Pinned memory of the host that somebody owns.
-struct Pinned {
+struct PinnedBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   bool is_registered = false;  ///< its owner's, whom no allocator helps
@@ -30,7 +30,7 @@ struct CopyToHost {
 };
 
 /// The pinned memory that the address is in; nullptr where there is none.
-Pinned* find_pinned(const void* address);
+PinnedBlock* find_pinned(const void* address);
 
 enum class Registering { done, overlaps, too_much };
 /// Memory of the program, pinned from now on. SIMCUDA_PINNED in the environment
@@ -41,7 +41,7 @@ Registering register_memory(std::byte* data, std::size_t bytes);
 bool unregister_memory(std::byte* data);
 
 /// Notes a copy that reads or writes the tensor, which lies in it.
-void record_copy(Pinned& pinned, const at::Tensor& tensor, const Use& use);
+void record_copy(PinnedBlock& pinned, const at::Tensor& tensor, const Use& use);
 
 /// Puts the bytes of the wanted copies in their place, and forgets them.
 void finish_copies_to_host(

@@ -18,13 +18,13 @@ namespace sluice::simcuda {
 namespace {
 
 /// Prints the summary when the program ends.
-struct AtEnd {
-  ~AtEnd() {
+struct SummaryAtExit {
+  ~SummaryAtExit() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other threads are left
     if (std::getenv("SIMCUDA_SUMMARY") != nullptr) print_summary();
   }
 };
-const AtEnd at_end;
+const SummaryAtExit at_end;
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline");

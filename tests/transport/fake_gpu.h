@@ -91,7 +91,7 @@ class FakeGpu {
 
 /// What CUDA's driver knows of all processes of the host.
 struct FakeHost {
-  struct Shared {
+  struct SharedHandle {
     int process = 0;
     std::vector<std::byte> memory = {};  // of memory
     FakeGpu::Operation recorded = 0;     // of an event
@@ -99,7 +99,7 @@ struct FakeHost {
   };
 
   FakeGpu gpu;
-  std::deque<Shared> shared = {};  // a handle says which
+  std::deque<SharedHandle> shared = {};  // a handle says which
   std::deque<std::vector<std::byte>> tensors = {};
   std::size_t free_bytes = std::size_t{1} << 30;
 };
@@ -148,7 +148,7 @@ class FakeProcess final : public IpcDevice {
   Event open_event(const IpcHandle& handle) override { return {&open(handle)}; }
   void close_memory(std::byte* memory) noexcept override {
     --open_now;
-    for (FakeHost::Shared& shared : host_.shared)
+    for (FakeHost::SharedHandle& shared : host_.shared)
       if (shared.memory.data() == memory) shared.opened_by.erase(process_);
   }
   void close_event(const Event& /*event*/) noexcept override { --open_now; }
@@ -161,10 +161,10 @@ class FakeProcess final : public IpcDevice {
   void wait(const Stream& of, const Event& event) override {
     if (refuses) throw InternalError("the GPU is lost");
     host_.gpu.put(number(of), nullptr,
-                  static_cast<FakeHost::Shared*>(event.handle)->recorded);
+                  static_cast<FakeHost::SharedHandle*>(event.handle)->recorded);
   }
   void record(const Stream& of, const Event& event) override {
-    static_cast<FakeHost::Shared*>(event.handle)->recorded =
+    static_cast<FakeHost::SharedHandle*>(event.handle)->recorded =
         host_.gpu.put(number(of), nullptr);
   }
   void copy(const Stream& of, std::byte* to, const std::byte* from,
@@ -223,12 +223,12 @@ class FakeProcess final : public IpcDevice {
     std::memcpy(handle.bytes.data(), &index, sizeof index);
     return handle;
   }
-  FakeHost::Shared& open(const IpcHandle& handle) {
+  FakeHost::SharedHandle& open(const IpcHandle& handle) {
     std::size_t index = 0;
     std::memcpy(&index, handle.bytes.data(), sizeof index);
     if (index >= host_.shared.size() || handle != handle_of(index))
       throw LinkError("invalid resource handle");
-    FakeHost::Shared& shared = host_.shared[index];
+    FakeHost::SharedHandle& shared = host_.shared[index];
     if (shared.process == process_)
       throw LinkError("it can't be opened where it was made");
     if (!shared.opened_by.insert(process_).second)

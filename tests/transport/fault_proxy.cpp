@@ -65,9 +65,9 @@ class FaultProxy::Room {
       }
     }
   };
-  using Shared = std::shared_ptr<Pair>;
+  using SharedPair = std::shared_ptr<Pair>;
 
-  static asio::awaitable<void> pass(Self self, Shared pair, bool up,
+  static asio::awaitable<void> pass(Self self, SharedPair pair, bool up,
                                     Fault fault,
                                     std::chrono::milliseconds delay);
   void record(const char* bytes, std::size_t count) {
@@ -117,8 +117,8 @@ asio::awaitable<void> FaultProxy::Room::serve(Self self, Socket caller,
                  asio::detached);
 }
 
-asio::awaitable<void> FaultProxy::Room::pass(Self self, Shared pair, bool up,
-                                             Fault fault,
+asio::awaitable<void> FaultProxy::Room::pass(Self self, SharedPair pair,
+                                             bool up, Fault fault,
                                              std::chrono::milliseconds delay) {
   Socket& from = up ? pair->caller : pair->called;
   Socket& to = up ? pair->called : pair->caller;
@@ -158,7 +158,7 @@ asio::awaitable<void> FaultProxy::Room::pass(Self self, Shared pair, bool up,
 
 void FaultProxy::Room::cut() {
   for (const auto& each : pairs_) {
-    if (const Shared pair = each.lock()) pair->end(false);
+    if (const SharedPair pair = each.lock()) pair->end(false);
   }
 }
 

@@ -37,25 +37,25 @@ Message two_tensors() {
 }
 
 // The frame's two halves, as a reader gets them.
-struct Encoded {
+struct EncodedFrame {
   FrameHeader header;
   Bytes block;
 };
 
-Encoded encoded(const Message& message) {
+EncodedFrame encoded(const Message& message) {
   const Bytes frame = encode_message(message, 1, kLimits);
   const std::span<const std::byte> bytes(frame);
   return {decode_header(bytes.first(kHeaderBytes), kLimits),
           Bytes(frame.begin() + kHeaderBytes, frame.end())};
 }
 
-Message decoded(const Encoded& frame) {
+Message decoded(const EncodedFrame& frame) {
   return decode_message(frame.block, frame.header, kLimits);
 }
 
 // A block that was changed, with a checksum that says it was not.
-Encoded forged(Encoded frame, std::size_t offset, std::uint64_t value,
-               std::size_t bytes) {
+EncodedFrame forged(EncodedFrame frame, std::size_t offset, std::uint64_t value,
+                    std::size_t bytes) {
   std::memcpy(frame.block.data() + offset, &value, bytes);
   frame.header.block_crc = crc32c(frame.block);
   return frame;
@@ -66,7 +66,7 @@ constexpr std::size_t kTensor = 32;
 constexpr std::size_t kOffset = kTensor + 8;
 constexpr std::size_t kSizes = kTensor + 16;
 
-Encoded matrix() {
+EncodedFrame matrix() {
   return encoded({.tensors = {floats("h", {2, 3}, {3, 1})}});
 }
 
@@ -198,7 +198,7 @@ TEST(MessageBlock, SaysHowManyBytesEachTensorNeeds) {
 }
 
 TEST(MessageBlock, EncodesToTheSameBytesAgain) {
-  const Encoded frame = encoded(two_tensors());
+  const EncodedFrame frame = encoded(two_tensors());
   Message message = decoded(frame);
   EXPECT_EQ(encoded(message).block, frame.block);
 }
@@ -208,9 +208,9 @@ TEST(MessageBlock, MayHaveNoTensors) {
 }
 
 TEST(MessageBlock, IsRefusedWhenCutAnywhere) {
-  const Encoded whole = encoded(two_tensors());
+  const EncodedFrame whole = encoded(two_tensors());
   for (std::size_t length = 0; length < whole.block.size(); ++length) {
-    Encoded cut = whole;
+    EncodedFrame cut = whole;
     cut.block.resize(length);
     EXPECT_THROW(decoded(cut), LinkError) << length;
     cut.header.block_bytes = static_cast<std::uint32_t>(length);
@@ -222,9 +222,9 @@ TEST(MessageBlock, IsRefusedWhenCutAnywhere) {
 }
 
 TEST(MessageBlock, IsRefusedWithAnyBitFlipped) {
-  const Encoded whole = encoded(two_tensors());
+  const EncodedFrame whole = encoded(two_tensors());
   for (std::size_t bit = 0; bit < whole.block.size() * 8; ++bit) {
-    Encoded flipped = whole;
+    EncodedFrame flipped = whole;
     flipped.block[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_THROW(decoded(flipped), LinkError) << "bit " << bit;
   }

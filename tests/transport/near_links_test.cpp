@@ -47,18 +47,18 @@ RendezvousOptions options_of(std::uint32_t blocks,
 
 /// What a worker knows of its peers when each has told it a number, and
 /// whether that came through shared memory.
-struct Known {
+struct PeerKnowledge {
   std::map<std::uint32_t, std::string> transports = {};
   std::map<std::uint32_t, std::int64_t> heard = {};
   std::map<std::uint32_t, bool> shares = {};
 };
 
-Known talk(const std::string& address, std::uint32_t block,
-           const std::vector<PeerLink>& peers,
-           const RendezvousOptions& options) {
+PeerKnowledge talk(const std::string& address, std::uint32_t block,
+                   const std::vector<PeerLink>& peers,
+                   const RendezvousOptions& options) {
   IoThread io;
   JoinedLinks joined = join(io, address, block, peers, options);
-  Known known;
+  PeerKnowledge known;
   known.transports = joined.transports;
   for (auto& [peer, link] : joined.peers) {
     Message message{.batch = 10 * block + peer};
@@ -78,11 +78,11 @@ Known talk(const std::string& address, std::uint32_t block,
 }
 
 /// Workers with the marks of these hosts, each linked with all others.
-std::vector<Known> talk_on(const std::vector<std::string>& marks) {
+std::vector<PeerKnowledge> talk_on(const std::vector<std::string>& marks) {
   const auto blocks = static_cast<std::uint32_t>(marks.size());
   IoThread io;
   Rendezvous rendezvous(io, options_of(blocks));
-  std::vector<std::future<Known>> workers;
+  std::vector<std::future<PeerKnowledge>> workers;
   for (std::uint32_t block = 1; block <= blocks; ++block)
     workers.push_back(std::async(std::launch::async, [&, block] {
       std::vector<PeerLink> peers;
@@ -93,13 +93,13 @@ std::vector<Known> talk_on(const std::vector<std::string>& marks) {
     }));
   const std::vector<Link> links = rendezvous.accept_workers();
   EXPECT_EQ(rendezvous.marks(), marks);
-  std::vector<Known> all;
+  std::vector<PeerKnowledge> all;
   for (auto& worker : workers) all.push_back(worker.get());
   return all;
 }
 
 TEST(NearLinks, ShareMemoryWhereMarksAreEqualAndAreEncryptedWhereNot) {
-  const std::vector<Known> all = talk_on({"a", "a", "b"});
+  const std::vector<PeerKnowledge> all = talk_on({"a", "a", "b"});
   EXPECT_THAT(all[0].transports,
               ElementsAre(Pair(2, "shared_memory"), Pair(3, "tls")));
   EXPECT_THAT(all[1].transports,
@@ -115,7 +115,7 @@ TEST(NearLinks, ShareMemoryWhereMarksAreEqualAndAreEncryptedWhereNot) {
 }
 
 TEST(NearLinks, GoByHostsAndNotByTheOrderOfBlocks) {
-  const std::vector<Known> all = talk_on({"a", "b", "a", "b"});
+  const std::vector<PeerKnowledge> all = talk_on({"a", "b", "a", "b"});
   EXPECT_THAT(all[0].shares,
               ElementsAre(Pair(2, false), Pair(3, true), Pair(4, false)));
   EXPECT_THAT(all[3].shares,
@@ -123,7 +123,7 @@ TEST(NearLinks, GoByHostsAndNotByTheOrderOfBlocks) {
 }
 
 TEST(NearLinks, AreNoneWithoutAMark) {
-  for (const Known& known : talk_on({"", ""}))
+  for (const PeerKnowledge& known : talk_on({"", ""}))
     EXPECT_THAT(known.transports, ElementsAre(Pair(_, "tls")));
 }
 
@@ -150,7 +150,7 @@ TEST(NearLinks, DoNotReconnectBesideThoseThatDo) {
 TEST(NearLinks, LeaveNoSocketBehind) {
   const TemporaryFolder root;
   ::setenv("TMPDIR", root.path().c_str(), 1);
-  const std::vector<Known> all = talk_on({"a", "a", "a"});
+  const std::vector<PeerKnowledge> all = talk_on({"a", "a", "a"});
   ::unsetenv("TMPDIR");
   EXPECT_THAT(all[2].shares, ElementsAre(Pair(1, true), Pair(2, true)));
   std::vector<std::string> left;

@@ -153,15 +153,15 @@ TEST(Rendezvous, RendezvousOfOneBlockHasNoPeers) {
 }
 
 // Numbers that a worker gets from each of its peers.
-using Heard = std::map<std::uint32_t, std::int64_t>;
+using PeerNumbers = std::map<std::uint32_t, std::int64_t>;
 
 // Joins, sends each peer a number that names both, and receives theirs.
-Heard talk(const std::string& address, std::uint32_t block,
-           const std::vector<PeerLink>& peers,
-           const RendezvousOptions& options) {
+PeerNumbers talk(const std::string& address, std::uint32_t block,
+                 const std::vector<PeerLink>& peers,
+                 const RendezvousOptions& options) {
   Seat worker;
   worker.links = join(worker.io, address, block, peers, options);
-  Heard heard;
+  PeerNumbers heard;
   for (auto& [peer, link] : worker.links.peers) {
     link.sender->send({.batch = 10 * block + peer});
     link.sender->close();
@@ -174,16 +174,16 @@ Heard talk(const std::string& address, std::uint32_t block,
 }
 
 // All of a run: the worker of number i + 1 has the peers at i.
-std::vector<Heard> talk_all(Rendezvous& rendezvous,
-                            const std::vector<std::vector<PeerLink>>& peers,
-                            const RendezvousOptions& options) {
-  std::vector<std::future<Heard>> workers;
+std::vector<PeerNumbers> talk_all(
+    Rendezvous& rendezvous, const std::vector<std::vector<PeerLink>>& peers,
+    const RendezvousOptions& options) {
+  std::vector<std::future<PeerNumbers>> workers;
   for (std::uint32_t i = 0; i < peers.size(); ++i)
     workers.push_back(std::async(std::launch::async, [&, i] {
       return talk(rendezvous.address(), i + 1, peers[i], options);
     }));
   const std::vector<Link> links = rendezvous.accept_workers();
-  std::vector<Heard> heard;
+  std::vector<PeerNumbers> heard;
   for (auto& worker : workers) heard.push_back(worker.get());
   return heard;
 }

@@ -35,7 +35,7 @@ class LockPause {
 
 }  // namespace
 
-IoThread::IoThread(Around around)
+IoThread::IoThread(LoopWrapper around)
     : context_(1),  // one thread at a time runs it
       work_(context_.get_executor()),
       thread_([this, around = std::move(around)] {

@@ -32,12 +32,12 @@ class IoThread {
  public:
   using Clock = std::chrono::steady_clock;
   /// Calls `work` once, and keeps the thread prepared for it meanwhile.
-  using Around = std::function<void(const std::function<void()>& work)>;
+  using LoopWrapper = std::function<void(const std::function<void()>& work)>;
 
   IoThread() : IoThread(nullptr) {}
   /// The I/O thread keeps the loop inside `around`, if there is one; other
   /// threads that run the loop don't. It must not throw.
-  explicit IoThread(Around around);
+  explicit IoThread(LoopWrapper around);
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;

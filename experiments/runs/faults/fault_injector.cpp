@@ -130,7 +130,7 @@ void FaultInjector::slow_down(std::chrono::nanoseconds computed) const {
       std::this_thread::sleep_for(computed * (fault.injection.factor - 1));
 }
 
-Around FaultInjector::around() {
+ActionWrapper FaultInjector::around() {
   return [this](const Action& action, const std::function<void()>& execute) {
     before(action);
     const auto started = Clock::now();

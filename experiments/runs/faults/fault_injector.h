@@ -29,7 +29,7 @@ class FaultInjector {
   /// The block is about to be made.
   void starts();
   /// For the worker's SeatRunner; this object must outlive it.
-  Around around();
+  ActionWrapper around();
   /// Link to that block with its delay; `room` more messages may be on their
   /// way.
   Link with_faults(Link link, int there, std::size_t room) const;

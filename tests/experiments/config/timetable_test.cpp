@@ -36,18 +36,19 @@ Applications applications(const std::string& lines) {
   return training.train_and_record();
 }
 
-std::vector<Applied> part(const std::vector<Applied>& updates,
-                          std::int64_t first, std::int64_t end) {
-  std::vector<Applied> some;
-  for (const Applied& update : updates)
+std::vector<AppliedUpdate> part(const std::vector<AppliedUpdate>& updates,
+                                std::int64_t first, std::int64_t end) {
+  std::vector<AppliedUpdate> some;
+  for (const AppliedUpdate& update : updates)
     if (update.batch >= first && update.batch < end) some.push_back(update);
   return some;
 }
 
 /// Gradients of heads and of policies to come are left out: `count` are the
 /// block's own.
-std::vector<Applied> own(std::vector<Applied> updates, std::size_t count) {
-  for (Applied& update : updates) update.gradients.resize(count);
+std::vector<AppliedUpdate> own(std::vector<AppliedUpdate> updates,
+                               std::size_t count) {
+  for (AppliedUpdate& update : updates) update.gradients.resize(count);
   return updates;
 }
 
@@ -111,7 +112,7 @@ TEST(Timetables, StalenessBeginsAnewAfterTheSwitch) {
   const Applications applied =
       applications(kNet + phases(kDelayed, kDecoupled));
   // Batch 8 is the first of the second phase, in which block 1 has d = 4.
-  for (const Applied& update : applied.at(1))
+  for (const AppliedUpdate& update : applied.at(1))
     EXPECT_EQ(update.turn - update.batch, update.batch < 8 ? 2 : 4);
 }
 
@@ -139,14 +140,14 @@ TEST(Timetables, AHeadThatGoesOnKeepsItsWeights) {
 }
 
 /// Keeps the records.
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
   std::vector<Record> records;
 };
 
 std::vector<std::int64_t> switch_turns(const std::string& lines) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(small_experiment(lines), kept);
   training.train();
   std::vector<std::int64_t> turns;

@@ -17,7 +17,7 @@ namespace sluice::zip_file_test {
 
 using testing::HasSubstr;
 
-enum class Packed : std::uint8_t { stored, deflated };
+enum class ZipMethod : std::uint8_t { stored, deflated };
 enum class Sizes : std::uint8_t { plain, zip64 };
 
 void append_number(Bytes& to, std::uint64_t number, int bytes) {
@@ -43,15 +43,16 @@ Bytes deflated(const Bytes& content) {
 }
 
 /// A zip of the file "a.npy", written by the format's description.
-Bytes zip_of(const Bytes& content, Packed packed, Sizes sizes) {
-  const Bytes data = packed == Packed::deflated ? deflated(content) : content;
+Bytes zip_of(const Bytes& content, ZipMethod packed, Sizes sizes) {
+  const Bytes data =
+      packed == ZipMethod::deflated ? deflated(content) : content;
   const std::string name = "a.npy";
   const bool is_64 = sizes == Sizes::zip64;
   const auto append_common = [&](Bytes& to) {
-    append_number(to, 45, 2);                                  // version
-    append_number(to, 0, 2);                                   // flags
-    append_number(to, packed == Packed::deflated ? 8 : 0, 2);  // method
-    append_number(to, 0, 4);                                   // time, date
+    append_number(to, 45, 2);                                     // version
+    append_number(to, 0, 2);                                      // flags
+    append_number(to, packed == ZipMethod::deflated ? 8 : 0, 2);  // method
+    append_number(to, 0, 4);                                      // time, date
     append_number(
         to, crc32(0, content.data(), static_cast<uInt>(content.size())), 4);
     append_number(to, is_64 ? 0xffffffff : data.size(), 4);
@@ -122,13 +123,13 @@ Bytes some_content() {
 TEST_F(ZipFile, IsReadStoredAndDeflatedWithSizesInEitherPlace) {
   const Bytes content = some_content();
   EXPECT_LT(deflated(content).size(), content.size());
-  for (const Packed packed : {Packed::stored, Packed::deflated})
+  for (const ZipMethod packed : {ZipMethod::stored, ZipMethod::deflated})
     for (const Sizes sizes : {Sizes::plain, Sizes::zip64})
       EXPECT_EQ(read(zip_of(content, packed, sizes)), content);
 }
 
 TEST_F(ZipFile, ThatIsCutOffIsRefused) {
-  const Bytes zip = zip_of(some_content(), Packed::stored, Sizes::plain);
+  const Bytes zip = zip_of(some_content(), ZipMethod::stored, Sizes::plain);
   for (std::size_t size = 0; size < zip.size(); size += 3)
     EXPECT_THAT(
         error_in(Bytes(zip.begin(),
@@ -138,7 +139,7 @@ TEST_F(ZipFile, ThatIsCutOffIsRefused) {
 
 TEST_F(ZipFile, WithAByteChangedIsRefusedOrHasItsContent) {
   const Bytes content = some_content();
-  for (const Packed packed : {Packed::stored, Packed::deflated})
+  for (const ZipMethod packed : {ZipMethod::stored, ZipMethod::deflated})
     for (const Sizes sizes : {Sizes::plain, Sizes::zip64}) {
       const Bytes zip = zip_of(content, packed, sizes);
       int refused = 0;
@@ -157,7 +158,7 @@ TEST_F(ZipFile, WithAByteChangedIsRefusedOrHasItsContent) {
 }
 
 TEST_F(ZipFile, ThatIsPackedAnotherWaySaysWhatToDo) {
-  Bytes zip = zip_of(some_content(), Packed::stored, Sizes::plain);
+  Bytes zip = zip_of(some_content(), ZipMethod::stored, Sizes::plain);
   const Bytes entry = {0x50, 0x4b, 0x01, 0x02};
   const auto at =
       std::search(zip.begin(), zip.end(), entry.begin(), entry.end());

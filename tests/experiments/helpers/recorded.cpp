@@ -36,7 +36,7 @@ Costs costs_with(int blocks, const std::vector<double>& slowness,
   return costs;
 }
 
-std::vector<std::int64_t> Recorded::places(int seat) const {
+std::vector<std::int64_t> Recording::places(int seat) const {
   std::vector<std::int64_t> all;
   for (const Action& action : by_block(actions, seat))
     if (action.op == Op::settle && action.round == 0 && action.arrived > 0)
@@ -44,7 +44,7 @@ std::vector<std::int64_t> Recorded::places(int seat) const {
   return all;
 }
 
-std::vector<std::int64_t> Recorded::staleness(int seat) const {
+std::vector<std::int64_t> Recording::staleness(int seat) const {
   std::vector<std::int64_t> all;
   std::int64_t clock = 0;
   for (const std::int64_t place : places(seat)) {
@@ -54,10 +54,10 @@ std::vector<std::int64_t> Recorded::staleness(int seat) const {
   return all;
 }
 
-Recorded recorded(const std::string& lines, const Costs& costs) {
+Recording recorded(const std::string& lines, const Costs& costs) {
   const auto sink = std::make_shared<KeptBlocks>();
   Training training(small_experiment(lines), sink);
-  Recorded run;
+  Recording run;
   run.actions.resize(training.workers.size());
   training.watch = [&](const TimedAction& timed) {
     by_block(run.actions, timed.seat).push_back(timed.action);

@@ -16,7 +16,7 @@ namespace sluice::free_replicas {
 Costs costs_with(int blocks, const std::vector<double>& slowness,
                  double jitter = 0);
 
-struct Recorded {
+struct Recording {
   std::vector<std::vector<Action>> actions;  // by seat
   std::vector<NamedTensors> weights;         // by replica
   std::vector<records::Block> blocks;        // by seat, at the end
@@ -29,7 +29,7 @@ struct Recorded {
   std::vector<std::int64_t> staleness(int seat) const;
 };
 
-Recorded recorded(const std::string& lines, const Costs& costs);
+Recording recorded(const std::string& lines, const Costs& costs);
 
 /// The weights when the actions of a record are done again.
 std::vector<NamedTensors> repeated(

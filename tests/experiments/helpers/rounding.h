@@ -18,7 +18,7 @@ namespace sluice {
 inline constexpr double kRoundingUnit = 0x1p-24;
 
 /// What a number has gone through.
-struct Rounded {
+struct RoundingSteps {
   /// Results computed one from the other: layers, forward and backward.
   double chain = 1;
   /// Numbers in the longest sum. Their errors have either sign, so a sum is off
@@ -33,7 +33,7 @@ struct Rounded {
 
 /// The most by which two results of that size are apart: each is off by the
 /// unit for each result of the chain, and twice that is left for luck.
-inline double rounding_limit(double size, const Rounded& rounded) {
+inline double rounding_limit(double size, const RoundingSteps& rounded) {
   const double root = std::sqrt(rounded.terms);
   return size *
          (4 * kRoundingUnit * rounded.chain * root + rounded.edges / root);
@@ -62,7 +62,7 @@ inline NamedTensors parameters_of(const NamedTensors& weights) {
 inline double rounding_limit_of_training(const NamedTensors& first,
                                          const NamedTensors& last,
                                          double updates,
-                                         const Rounded& gradient) {
+                                         const RoundingSteps& gradient) {
   const double moved = distance(parameters_of(first), last);
   return updates * (rounding_limit(size_of(parameters_of(last)), {}) +
                     rounding_limit(moved, gradient));

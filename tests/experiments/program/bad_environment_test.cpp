@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/experiments/helpers/untouched.h"
+#include "tests/experiments/helpers/refused_command.h"
 
 namespace sluice::bad_environment_test {
 
@@ -24,7 +24,7 @@ struct Surroundings {
   std::string says;
 };
 
-class BadSurroundings : public Untouched,
+class BadSurroundings : public RefusedCommand,
                         public testing::WithParamInterface<Surroundings> {};
 
 TEST_P(BadSurroundings, AreOneErrorLineAndWriteNothing) {
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 /// A folder that holds a run of two turns, done, and is then spoiled.
-class BadRun : public Untouched {
+class BadRun : public RefusedCommand {
  protected:
   static void SetUpTestSuite() {
     std::string pattern = fs::temp_directory_path() / "sluice-run-XXXXXX";

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "tests/experiments/helpers/untouched.h"
+#include "tests/experiments/helpers/refused_command.h"
 
 namespace sluice::bad_files_test {
 
@@ -25,7 +25,8 @@ struct Trap {
   std::string says;
 };
 
-class BadFile : public Untouched, public testing::WithParamInterface<Trap> {};
+class BadFile : public RefusedCommand,
+                public testing::WithParamInterface<Trap> {};
 
 TEST_P(BadFile, IsOneErrorLineAndWritesNothing) {
   GetParam().set(folder_);

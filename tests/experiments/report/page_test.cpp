@@ -22,15 +22,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Said {
+struct PythonOutput {
   int status = 0;
   std::string text;
 };
 
-Said python(const std::string& arguments) {
+PythonOutput python(const std::string& arguments) {
   FILE* pipe = ::popen(
       fmt::format("{} {} 2>&1", SLUICE_TEST_PYTHON, arguments).c_str(), "r");
-  Said said;
+  PythonOutput said;
   std::array<char, 4096> buffer{};
   for (std::size_t n = 0;
        (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
@@ -42,7 +42,7 @@ Said python(const std::string& arguments) {
 class ReportPage : public ReportFolder {
  protected:
   /// What check_report.py says about the page.
-  Said checked(const std::string& page) const {
+  PythonOutput checked(const std::string& page) const {
     return python(fmt::format("{}/experiments/helpers/check_report.py {}",
                               SLUICE_TEST_FOLDER, page));
   }
@@ -112,7 +112,7 @@ class ReportPage : public ReportFolder {
 
 TEST_F(ReportPage, HasEveryCellAndMarksThoseThatLostRuns) {
   make_sweep();
-  const Said page = checked(report().page);
+  const PythonOutput page = checked(report().page);
   ASSERT_EQ(page.status, 0) << page.text;
   EXPECT_THAT(
       page.text,
@@ -202,7 +202,7 @@ for cell in cells:
         assert abs(std - statistics.stdev(values)) < 1e-12, (cell, values)
 assert cells[1]["failed"] == "1" and cells[1]["done"] == "2"
 )");
-  const Said said = python(
+  const PythonOutput said = python(
       fmt::format("{} {} {} {}", script, folder_, files.runs, files.table));
   EXPECT_EQ(said.status, 0) << said.text;
 }
@@ -218,7 +218,8 @@ TEST_F(ReportPage, FiguresAreFilesThatNeedNoOther) {
               "import sys, xml.etree.ElementTree as tree\n"
               "root = tree.parse(sys.argv[1]).getroot()\n"
               "print(root.tag, ' '.join(root.itertext()))\n");
-    const Said said = python(fmt::format("{} {}/{}.svg", script, folder, name));
+    const PythonOutput said =
+        python(fmt::format("{} {}/{}.svg", script, folder, name));
     EXPECT_EQ(said.status, 0) << said.text;
     EXPECT_THAT(said.text, AllOf(HasSubstr("{http://www.w3.org/2000/svg}svg"),
                                  HasSubstr("policy=local_loss")));
@@ -255,7 +256,7 @@ TEST_F(ReportPage, ARunAloneHasAReportToo) {
   make_run("run", {.is_done = false});
   const ReportFiles files = write_report({.folders = {path("run")}});
   EXPECT_EQ(files.page, path("run/report.html"));
-  const Said page = checked(files.page);
+  const PythonOutput page = checked(files.page);
   ASSERT_EQ(page.status, 0) << page.text;
   EXPECT_THAT(page.text,
               AllOf(HasSubstr("row open backprop | 0 of 1, 1 unfinished"),
@@ -266,7 +267,7 @@ TEST_F(ReportPage, ANumberThatDivergedIsNoReasonToFail) {
   make_run("run", {.more_metrics = R"({"kind":"evaluation","turn":30,)"
                                    R"("loss":"nan","accuracy":0.1,"time":9})"
                                    "\n"});
-  const Said page = checked(report().page);
+  const PythonOutput page = checked(report().page);
   EXPECT_EQ(page.status, 0) << page.text;
   EXPECT_THAT(page.text, HasSubstr("| 10.00 | nan |"));
 }

@@ -99,8 +99,8 @@ TEST(ReportStatistics, AnIntervalTakesTwoSeedsThatBothHave) {
 }
 
 TEST(ReportStatistics, IntervalsOfManySeedsComeNearTheNormalOne) {
-  BySeed a;
-  BySeed b;
+  SeedFigures a;
+  SeedFigures b;
   for (int seed = 0; seed < 31; ++seed) {
     a[seed] = seed % 2;  // differences of 0 and 1
     b[seed] = 0;

@@ -110,7 +110,7 @@ class PlainAutoAssist {
     PlainNet net(first);
     for (std::int64_t t = 0; t < turns; ++t) {
       if (t >= lag_) learn(seen_.at(static_cast<std::size_t>(t - lag_)));
-      Seen seen = draw(sizes_.batch(t).labels.size(0));
+      LessonInputs seen = draw(sizes_.batch(t).labels.size(0));
       seen.losses = net.step(seen.inputs, seen.labels);
       seen_.push_back(seen);
     }
@@ -118,11 +118,11 @@ class PlainAutoAssist {
   }
 
  private:
-  struct Seen {
+  struct LessonInputs {
     at::Tensor inputs = {}, labels = {}, losses = {};
   };
 
-  void learn(const Seen& seen) {
+  void learn(const LessonInputs& seen) {
     const at::Tensor x = seen.inputs.to(at::kDouble);
     begin(x.size(1));
     const at::Tensor is_hard =
@@ -140,7 +140,7 @@ class PlainAutoAssist {
     u_ = at::zeros({10}, at::kDouble);
   }
 
-  Seen draw(std::int64_t count) {
+  LessonInputs draw(std::int64_t count) {
     std::vector<at::Tensor> inputs, labels;
     while (std::ssize(labels) < count) {
       if (waiting_.empty()) fetch();
@@ -173,7 +173,7 @@ class PlainAutoAssist {
   std::int64_t fetched_ = 0;
   std::uint64_t place_ = 0;
   std::deque<std::pair<at::Tensor, at::Tensor>> waiting_;
-  std::vector<Seen> seen_;
+  std::vector<LessonInputs> seen_;
   at::Tensor w_, u_;
 };
 
@@ -237,7 +237,7 @@ TEST(AutoAssist, LagsAsFewTurnsAsTheScheduleAllows) {
 }
 
 TEST(AutoAssist, RecordsWhatItSkipped) {
-  class Skipped final : public Sink {
+  class SkipCheck final : public Sink {
    public:
     void write(const Record& record) override {
       if (record.text("kind") != "train" || record.find("skipped") == nullptr)
@@ -251,7 +251,7 @@ TEST(AutoAssist, RecordsWhatItSkipped) {
     double passes = 0;
     int records = 0;
   };
-  const auto seen = std::make_shared<Skipped>();
+  const auto seen = std::make_shared<SkipCheck>();
   trained(config("acceptance = 0.3", kBackprop), seen);
   EXPECT_EQ(seen->records, 30);
   EXPECT_NEAR(seen->skipped / 30, 0.35, 0.15);

@@ -88,13 +88,13 @@ TEST(FreeProbe, DoesNotChangeTheBits) {
 }
 
 /// Weights of a block when it forwards a batch, by name.
-using Forwarded =
+using ForwardWeights =
     std::map<std::pair<int, std::int64_t>, std::map<std::string, at::Tensor>>;
 
 /// By plain autograd: that of block 1, of one batch, where each block has the
 /// weights with which it forwarded another.
 at::Tensor gradient(const Batch& data, std::int64_t at_batch,
-                    const Forwarded& weights) {
+                    const ForwardWeights& weights) {
   Tensors leaves;
   at::Tensor x = data.inputs.flatten(1);
   for (int block = 1; block <= 3; ++block) {
@@ -121,7 +121,7 @@ std::map<std::pair<std::int64_t, std::int64_t>, double> cosines(
   Training training(small_experiment(lines));
   SampleSource source(training.experiment.data->train.samples(),
                       {.batch_size = 32, .seed = training.experiment.seed});
-  Forwarded weights;
+  ForwardWeights weights;
   std::vector<std::pair<std::int64_t, std::int64_t>> applied;
   training.watch = [&](const TimedAction& timed) {
     const Action& action = timed.action;

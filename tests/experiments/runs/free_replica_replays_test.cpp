@@ -22,7 +22,7 @@ namespace sluice::free_replica_replays_test {
 constexpr int kMostSeats = 6;
 
 /// A config of 12 turns, with checkpoints after 4, 8 and 12 of them.
-struct Drawn {
+struct DrawnConfig {
   int blocks = 1;
   int replicas = 2;
   std::string lines = {};
@@ -32,8 +32,8 @@ class Draw {
  public:
   explicit Draw(unsigned seed) : random_(seed) {}
 
-  Drawn config() {
-    Drawn drawn{.blocks = number(1, 3)};
+  DrawnConfig config() {
+    DrawnConfig drawn{.blocks = number(1, 3)};
     const std::string policy = this->policy(drawn);
     const int accumulate = number(1, 2);
     drawn.lines = fmt::format(
@@ -67,7 +67,7 @@ class Draw {
   }
 
   /// Chooses the number of replicas, too.
-  std::string policy(Drawn& drawn) {
+  std::string policy(DrawnConfig& drawn) {
     const std::string name =
         one_of({"'server'", "'server', push = 'movement'", "'server', softsync",
                 "'elastic', one_by_one = true", "'gossip', pairs = true"});
@@ -103,7 +103,7 @@ class Draw {
 };
 
 /// Visits of a block's centre by another replica than the next in turn.
-std::int64_t out_of_turn(const std::string& folder, const Drawn& drawn) {
+std::int64_t out_of_turn(const std::string& folder, const DrawnConfig& drawn) {
   const auto schedule =
       read_schedule(schedule_of_run(folder), drawn.blocks * drawn.replicas);
   std::int64_t count = 0;
@@ -126,7 +126,7 @@ TEST_P(FreeReplicaReplays,
   Draw draw(random_seed());
   std::int64_t by_the_clock = 0;
   for (unsigned i = 0; i < replays; ++i) {
-    const Drawn drawn = draw.config();
+    const DrawnConfig drawn = draw.config();
     SCOPED_TRACE(drawn.lines);
     StopSignals signals;
     const ConfigNode config = parse_toml(

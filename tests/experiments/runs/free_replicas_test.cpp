@@ -21,8 +21,8 @@
 namespace sluice::free_replicas_test {
 
 using free_replicas::costs_with;
-using free_replicas::Recorded;
 using free_replicas::recorded;
+using free_replicas::Recording;
 using free_replicas::repeated;
 using replica_runs::trained;
 using testing::AllOf;
@@ -83,7 +83,7 @@ TEST_P(FreeReplicas, GoElsewhereWhenOneIsSlow) {
 
 TEST_P(FreeReplicas, AreRepeatedFromTheirRecord) {
   const std::string config = lines() + kFree;
-  const Recorded run =
+  const Recording run =
       recorded(config, costs_with(blocks(), {1, 2.7, 1.3}, 0.8));
   const auto again = repeated(config, run.actions);
   for (std::size_t r = 0; r < again.size(); ++r)
@@ -95,7 +95,7 @@ TEST(FreePairs, AreRepeatedFromTheirRecordAndMeetOthersThanInLockstep) {
     const std::string lines =
         net(2) + kSgd +
         replicas(4, fmt::format("'gossip', pairs = true, mix = '{}'", mix));
-    const Recorded run =
+    const Recording run =
         recorded(lines + kFree, costs_with(2, {1, 2.7, 1.3, 1}, 0.8));
     EXPECT_EQ(
         difference(repeated(lines + kFree, run.actions)[1], run.weights[1]),
@@ -107,14 +107,14 @@ TEST(FreePairs, AreRepeatedFromTheirRecordAndMeetOthersThanInLockstep) {
 TEST(FreeServer, ThatWaitsForGradientsIsRepeatedFromItsRecord) {
   const std::string config =
       net(1) + kSgd + replicas(4, "'server', softsync = 2") + kFree;
-  const Recorded run = recorded(config, costs_with(1, {1, 2.7, 1.3, 1}, 0.8));
+  const Recording run = recorded(config, costs_with(1, {1, 2.7, 1.3, 1}, 0.8));
   EXPECT_EQ(difference(repeated(config, run.actions)[1], run.weights[1]), "");
 }
 
 TEST(FreeServer, IsOtherReplicasUpdatesAheadOfThoseThatAreAlike) {
   // Until an evaluation, which the first alone makes.
-  const Recorded run = recorded(net(1, 10) + kSgd + replicas(4) + kFree,
-                                costs_with(1, {1, 1, 1, 1}));
+  const Recording run = recorded(net(1, 10) + kSgd + replicas(4) + kFree,
+                                 costs_with(1, {1, 1, 1, 1}));
   for (int seat = 1; seat <= 4; ++seat) {
     std::vector<std::int64_t> late = run.staleness(seat);
     ASSERT_EQ(late.size(), 10U);
@@ -125,7 +125,7 @@ TEST(FreeServer, IsOtherReplicasUpdatesAheadOfThoseThatAreAlike) {
 }
 
 TEST(FreeServer, ServesASlowReplicaLessOften) {
-  const Recorded run =
+  const Recording run =
       recorded(net(2) + kSgd + replicas(3) + kFree, costs_with(2, {1, 4, 1}));
   const auto among_first = [&](int seat) {
     const std::vector<std::int64_t> places = run.places(seat);

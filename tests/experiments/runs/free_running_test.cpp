@@ -117,7 +117,7 @@ TEST(FreeRun, FreeRunOfATimetableAppliesEveryBatchOnceInThePhaseOfItsForward) {
 }
 
 /// What a run measures: times by block, counter and value.
-class Measured final : public Sink {
+class StalenessTimes final : public Sink {
  public:
   void write(const Record& record) override {
     if (record.text("kind") == "staleness")
@@ -130,7 +130,7 @@ class Measured final : public Sink {
 };
 
 std::int64_t stalest(int block, const std::string& lines, const Costs& costs) {
-  const auto measured = std::make_shared<Measured>();
+  const auto measured = std::make_shared<StalenessTimes>();
   Training training(
       small_experiment("blocks = 2\nmodel = {hidden = [24]}\n" + lines),
       measured);
@@ -197,19 +197,19 @@ TEST(FreeRun, X5_NothingMovesBeforeTheFirstSignal) {
 }
 
 /// What a run has done, as text, and what its weights are then.
-struct Recorded {
+struct ScheduleRecording {
   std::vector<std::string> lines;
   NamedTensors weights;
 };
 
-Recorded recorded(const std::string& config, const Costs& costs) {
+ScheduleRecording recorded(const std::string& config, const Costs& costs) {
   Training training(small_experiment(config));
   std::vector<std::vector<Action>> done(training.workers.size());
   training.watch = [&](const TimedAction& timed) {
     by_block(done, timed.seat).push_back(timed.action);
   };
   training.train(costs);
-  Recorded run{.lines = {}, .weights = training.weights()};
+  ScheduleRecording run{.lines = {}, .weights = training.weights()};
   for (const std::vector<Action>& actions : done)
     run.lines.push_back(to_text(actions));
   return run;
@@ -233,7 +233,7 @@ TEST(FreeRun, IsRepeatedFromItsRecordWithoutCosts) {
   for (const char* timetable : {"", kPhases}) {
     const std::string lines =
         std::string("in_flight = 4\n") + kFree + kDdg + timetable;
-    const Recorded run =
+    const ScheduleRecording run =
         recorded(kNet + lines, costs_with({2, 1, 3}, 0.5, 0.9));
     EXPECT_EQ(difference(replayed(kNet + lines, run.lines), run.weights), "");
     EXPECT_NE(difference(trained(lines), run.weights), "");

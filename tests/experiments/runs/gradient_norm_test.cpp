@@ -42,11 +42,11 @@ double norm_of(const Tensors& gradients) {
 }
 
 /// By block and turn.
-using ByUpdate = std::map<std::pair<int, std::int64_t>, double>;
+using UpdateNorms = std::map<std::pair<int, std::int64_t>, double>;
 
 struct Norms {
-  ByUpdate said = {};
-  ByUpdate applied = {};  ///< of what the optimizer got
+  UpdateNorms said = {};
+  UpdateNorms applied = {};  ///< of what the optimizer got
 };
 
 Norms norms(const std::string& lines) {
@@ -60,7 +60,7 @@ Norms norms(const std::string& lines) {
   for (const records::Train& train : sink->of_turns)
     all.said[{train.block, train.turn}] = told(train);
   for (const auto& [block, updates] : applications)
-    for (const Applied& update : updates)
+    for (const AppliedUpdate& update : updates)
       all.applied[{block, update.turn}] = norm_of(update.gradients);
   return all;
 }

@@ -19,7 +19,7 @@
 namespace sluice::keyed_tensors_test {
 
 using testing::HasSubstr;
-using ByName = std::map<std::string, at::Tensor>;
+using NamedTensorMap = std::map<std::string, at::Tensor>;
 
 constexpr const char* kDrtp =
     "blocks = ['0', '1-']\nmemory_format = 'contiguous'\n"
@@ -35,7 +35,7 @@ class OrderWith : public Program {
     return sluice("data order " + config + " --out " +
                   path("keyed.safetensors") + " " + more);
   }
-  ByName keyed(const std::string& lines) {
+  NamedTensorMap keyed(const std::string& lines) {
     const Outcome outcome = order(
         lines,
         fmt::format("--turns {} --with masks,labels,projections", kTurns));
@@ -52,22 +52,23 @@ Experiment experiment_of(const std::string& lines) {
   return experiment;
 }
 
-at::Tensor linear(const ByName& weights, int layer, const at::Tensor& x) {
+at::Tensor linear(const NamedTensorMap& weights, int layer,
+                  const at::Tensor& x) {
   return at::linear(x,
                     weights.at(fmt::format("layers.{}.linear.weight", layer)),
                     weights.at(fmt::format("layers.{}.linear.bias", layer)));
 }
 
 /// h_layer, with the dropout's mask of the batch from the file.
-at::Tensor hidden(const ByName& weights, const ByName& keyed, int layer,
-                  std::int64_t batch, const at::Tensor& x) {
+at::Tensor hidden(const NamedTensorMap& weights, const NamedTensorMap& keyed,
+                  int layer, std::int64_t batch, const at::Tensor& x) {
   return at::tanh(linear(weights, layer, x)) *
          keyed.at(fmt::format("masks.{}.layers.{}.dropout", batch, layer));
 }
 
 /// Plain SGD on the weights whose names begin so.
-void step(ByName& weights, const std::string& prefix, const at::Tensor& output,
-          const at::Tensor& gradient) {
+void step(NamedTensorMap& weights, const std::string& prefix,
+          const at::Tensor& output, const at::Tensor& gradient) {
   std::vector<at::Tensor> own;
   for (auto& [name, weight] : weights)
     if (name.starts_with(prefix)) own.push_back(weight);
@@ -77,10 +78,10 @@ void step(ByName& weights, const std::string& prefix, const at::Tensor& output,
 }
 
 /// The first turns of DRTP in plain LibTorch.
-ByName repeated(const NamedTensors& first, const ByName& keyed,
-                const Experiment& experiment) {
-  ByName below;
-  ByName above;
+NamedTensorMap repeated(const NamedTensors& first, const NamedTensorMap& keyed,
+                        const Experiment& experiment) {
+  NamedTensorMap below;
+  NamedTensorMap above;
   for (const auto& [name, tensor] : first)
     (name.starts_with("layers.0.") ? below : above)[name] =
         tensor.detach().clone().requires_grad_();
@@ -101,7 +102,7 @@ ByName repeated(const NamedTensors& first, const ByName& keyed,
   return below;
 }
 
-double distance_to(const ByName& weights, const NamedTensors& trained) {
+double distance_to(const NamedTensorMap& weights, const NamedTensors& trained) {
   return distance({weights.begin(), weights.end()}, trained);
 }
 
@@ -110,7 +111,7 @@ class OrderWithMasks : public OrderWith,
 
 TEST_P(OrderWithMasks, LabelsAndProjectionsRepeatsARunOfDrtpWithDropout) {
   const std::string lines = fmt::format("masks = {}\n{}", GetParam(), kDrtp);
-  const ByName keyed_tensors = keyed(lines);
+  const NamedTensorMap keyed_tensors = keyed(lines);
   EXPECT_EQ(keyed_tensors.size(), 2U * 3 + 3 + 1);
   Training training(experiment_of(lines));
   const NamedTensors first = copies_of(training.weights());
@@ -122,7 +123,7 @@ TEST_P(OrderWithMasks, LabelsAndProjectionsRepeatsARunOfDrtpWithDropout) {
       1e-6);
   for (const char* other : {"masks.2.layers.0.dropout",
                             "masks.2.layers.1.dropout", "projections.0.0"}) {
-    ByName changed = keyed_tensors;
+    NamedTensorMap changed = keyed_tensors;
     changed[other] = changed[other].flip(0);
     EXPECT_GT(
         distance_to(repeated(first, changed, training.experiment), trained),
@@ -140,7 +141,7 @@ TEST_F(OrderWith, LabelsTellTheWrongOnesOfForwardForward) {
       "model = {name = 'ff_mlp', hidden = [24, 20]}\n"
       "loss = {name = 'goodness'}\n"
       "boundary = {policy = 'local_loss', head = {name = 'forward_forward'}}\n";
-  const ByName keyed_tensors = keyed(lines);
+  const NamedTensorMap keyed_tensors = keyed(lines);
   const Experiment experiment = experiment_of(lines);
   const auto source = training_source(experiment);
   SampleSource plain(

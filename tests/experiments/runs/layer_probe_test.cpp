@@ -31,7 +31,7 @@ std::string policy(const std::string& name) {
   return fmt::format("boundary = {{policy = '{}'}}\n", name);
 }
 
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
   std::vector<Record> of(const std::string& kind) const {
@@ -55,7 +55,7 @@ constexpr const char* kDeepBlock =
     "turns = 12\nblocks = ['0-1', '2']\nmodel = {hidden = [24, 20]}\n";
 
 std::vector<Record> probed_layers(const std::string& lines) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(
       small_experiment(lines + "probe = {every = 1, layers = true}\n"), kept);
   training.train();
@@ -158,7 +158,7 @@ TEST(LayerProbes, LayerProbesOfADelayedGradientAreThoseOfPlainAutograd) {
 }
 
 TEST(LayerProbes, LayerProbesOfABlockOfOneLayerAreThoseOfTheBlock) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(small_experiment(kNet + rate(0.1) + policy("local_loss") +
                                      "probe = {every = 4, layers = true}\n"),
                     kept);
@@ -176,7 +176,7 @@ TEST(LayerProbes, LayerProbesOfABlockOfOneLayerAreThoseOfTheBlock) {
 }
 
 TEST(LayerProbes, AreThereWhenAskedForAlone) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(
       small_experiment(std::string(kNet) + rate(0.1) + "probe = {every = 4}\n"),
       kept);

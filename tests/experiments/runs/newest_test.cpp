@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::ThrowsMessage;
 
 /// What is found in turn, and which of it can be read.
-struct Found {
+struct PlaceList {
   std::vector<std::string> places;
   std::string readable;
   std::size_t looks = 0;
@@ -34,20 +34,21 @@ struct Found {
 };
 
 TEST(UseNewest, TakesTheOneThatHasComeMeanwhile) {
-  Found found{.places = {"turn-4", "turn-8", "turn-12"}, .readable = "turn-12"};
+  PlaceList found{.places = {"turn-4", "turn-8", "turn-12"},
+                  .readable = "turn-12"};
   EXPECT_EQ(found.use(), 7);
   EXPECT_THAT(found.tried, ElementsAre("turn-4", "turn-8", "turn-12"));
 }
 
 TEST(UseNewest, PassesOnWhyTheOnlyOneCantBeRead) {
-  Found found{.places = {"turn-4"}, .readable = "none"};
+  PlaceList found{.places = {"turn-4"}, .readable = "none"};
   EXPECT_THAT([&] { found.use(); },
               ThrowsMessage<UserError>("turn-4: is gone"));
   EXPECT_EQ(found.tried.size(), 1U);
 }
 
 TEST(UseNewest, ReadsWhatIsThereOnce) {
-  Found found{.places = {"turn-4", "turn-8"}, .readable = "turn-4"};
+  PlaceList found{.places = {"turn-4", "turn-8"}, .readable = "turn-4"};
   EXPECT_EQ(found.use(), 7);
   EXPECT_EQ(found.looks, 1U);
 }

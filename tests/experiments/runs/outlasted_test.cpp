@@ -14,14 +14,14 @@
 
 namespace sluice::outlasted_test {
 
-struct Taken {
+struct ReceiveCount {
   int received = 0;
   int discarded = 0;
 };
 
-class Watched final : public ReceiverAround {
+class CountedReceiver final : public ReceiverAround {
  public:
-  Watched(std::unique_ptr<Receiver> channel, Taken& taken)
+  CountedReceiver(std::unique_ptr<Receiver> channel, ReceiveCount& taken)
       : ReceiverAround(std::move(channel)), taken_(taken) {}
   std::optional<Message> receive() override {
     ++taken_.received;
@@ -34,18 +34,18 @@ class Watched final : public ReceiverAround {
   }
 
  private:
-  Taken& taken_;
+  ReceiveCount& taken_;
 };
 
 TEST(WhatNobodyNeeds, IsDiscardedUnopened) {
   const Experiment experiment = small_experiment(
       "blocks = 2\nmodel = {hidden = [24, 20]}\n"
       "boundary = {policy = 'backprop'}\n");
-  Taken taken;
+  ReceiveCount taken;
   std::vector<Ends> ends = memory_ends(experiment);
   Link neighbour = std::move(ends.at(1).below);
-  ends.at(0).above.receiver =
-      std::make_unique<Watched>(std::move(ends.at(0).above.receiver), taken);
+  ends.at(0).above.receiver = std::make_unique<CountedReceiver>(
+      std::move(ends.at(0).above.receiver), taken);
   const std::unique_ptr<Seat> seat =
       make_seat(experiment, 1, std::move(ends.at(0)), nullptr, {});
   neighbour.sender->send({.kind = MessageKind::gradient});

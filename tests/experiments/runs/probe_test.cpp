@@ -34,7 +34,7 @@ std::string policy(const std::string& name) {
   return fmt::format("boundary = {{policy = '{}'{}}}\n", name, more);
 }
 
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
   std::vector<Record> of(const std::string& kind) const {
@@ -47,7 +47,7 @@ class Kept final : public Sink {
 };
 
 std::vector<Record> probed(const std::string& lines, int every = 1) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(small_experiment(lines + "probe = {every = " +
                                      std::to_string(every) + "}\n"),
                     kept);
@@ -199,7 +199,7 @@ TEST(Probes, DontChangeTheBits) {
   const std::string lines =
       kNormAndDropout + rate(0.1) + policy("fully_decoupled");
   Training with(small_experiment(lines + "probe = {every = 3}\n"),
-                std::make_shared<Kept>());
+                std::make_shared<RecordList>());
   Training without(small_experiment(lines));
   with.train();
   without.train();
@@ -214,7 +214,7 @@ TEST(Probes, LookEverySoManyTurns) {
 
 /// (block, counter, value) -> how often
 std::map<std::string, double> staleness(const std::string& lines) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(small_experiment(lines), kept);
   training.train();
   std::map<std::string, double> counts;

@@ -20,8 +20,8 @@
 namespace sluice::quorum_test {
 
 using free_replicas::costs_with;
-using free_replicas::Recorded;
 using free_replicas::recorded;
+using free_replicas::Recording;
 using free_replicas::repeated;
 using replica_runs::trained;
 using testing::HasSubstr;
@@ -81,13 +81,13 @@ TEST_P(Waiting, ForAllHasTheBitsOfLockstep) {
 TEST_P(Waiting, ForSomeIsRepeatedFromItsRecord) {
   const auto& [name, policy, all, some, blocks] = GetParam();
   const std::string lines = config(std::string(policy) + some, blocks) + kFree;
-  const Recorded run = recorded(lines, costs_with(blocks, {1, 2.7, 1.3}, 0.8));
+  const Recording run = recorded(lines, costs_with(blocks, {1, 2.7, 1.3}, 0.8));
   const auto again = repeated(lines, run.actions);
   for (std::size_t r = 0; r < again.size(); ++r)
     EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
 }
 
-std::int64_t count_of(const Recorded& run, int seat, Op op) {
+std::int64_t count_of(const Recording& run, int seat, Op op) {
   return std::count_if(by_block(run.actions, seat).begin(),
                        by_block(run.actions, seat).end(),
                        [&](const Action& action) { return action.op == op; });
@@ -97,7 +97,7 @@ std::int64_t count_of(const Recorded& run, int seat, Op op) {
 // enter each update.
 TEST(Backup, DropsTheGradientsOfASlowReplicaAndLeavesTurnsOut) {
   const Costs slow = costs_with(1, {1, 1, 4});
-  const Recorded run =
+  const Recording run =
       recorded(config("'all_reduce', backup = 1") + kFree, slow);
   ASSERT_EQ(run.blocks.size(), 3U);
   std::int64_t made = 0;
@@ -117,15 +117,15 @@ TEST(Backup, DropsTheGradientsOfASlowReplicaAndLeavesTurnsOut) {
   EXPECT_GE(run.blocks[2].late_gradients, 2);
   EXPECT_GE(run.blocks[2].turns_left_out, 6);
   EXPECT_EQ(run.blocks[0].late_gradients, 0);
-  const Recorded waiting = recorded(config("'all_reduce'") + kFree, slow);
+  const Recording waiting = recorded(config("'all_reduce'") + kFree, slow);
   EXPECT_LT(run.seconds, 0.5 * waiting.seconds);
   EXPECT_EQ(waiting.blocks[2].late_gradients, 0);
   EXPECT_EQ(waiting.blocks[0].merges_without_it, 0);
 }
 
 TEST(Backup, ThatAreAlikeLeaveNoStepWithFewerGradients) {
-  const Recorded run = recorded(config("'all_reduce', backup = 2") + kFree,
-                                costs_with(1, {1, 1.1, 1.2}, 0.5));
+  const Recording run = recorded(config("'all_reduce', backup = 2") + kFree,
+                                 costs_with(1, {1, 1.1, 1.2}, 0.5));
   std::int64_t made = 0;
   for (int seat = 1; seat <= 3; ++seat)
     made += count_of(run, seat, Op::forward) -
@@ -161,7 +161,7 @@ TEST(Backup, ReplicasOfTheSameBatchesMakeTheStepsOfOneWhicheverIsDropped) {
 TEST(Quorum, GoesOnWithoutASlowReplicaAndTakesItLater) {
   const Costs slow = costs_with(1, {1, 1, 5});
   const std::string policy = "'average', every = 2, quorum = 2";
-  const Recorded run = recorded(config(policy) + kFree, slow);
+  const Recording run = recorded(config(policy) + kFree, slow);
   EXPECT_GT(run.blocks[2].merges_without_it, 0);
   for (const records::Block& block : run.blocks) {
     EXPECT_EQ(block.late_gradients, 0);
@@ -184,7 +184,7 @@ TEST(Quorum, WaitsForMoreWithinItsGrace) {
   };
   // Replica 3 needs 12 s, the others 6.
   EXPECT_GT(run(5).blocks[2].merges_without_it, 0);
-  const Recorded patient = run(7);
+  const Recording patient = run(7);
   EXPECT_EQ(patient.blocks[2].merges_without_it, 0);
   const auto lockstep = trained(config("'average', every = 2"));
   EXPECT_EQ(difference(patient.weights[0], lockstep[0]), "");
@@ -194,7 +194,7 @@ TEST(Quorum, WaitsForMoreWithinItsGrace) {
 TEST(Quorum, WithAGraceIsRepeatedFromItsRecord) {
   const std::string lines =
       config("'average', every = 2, quorum = 2, grace = 2.0", 2) + kFree;
-  const Recorded run = recorded(lines, costs_with(2, {1, 1.4, 2.1}, 0.8));
+  const Recording run = recorded(lines, costs_with(2, {1, 1.4, 2.1}, 0.8));
   const auto again = repeated(lines, run.actions);
   for (std::size_t r = 0; r < again.size(); ++r)
     EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;

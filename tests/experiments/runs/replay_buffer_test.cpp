@@ -64,7 +64,7 @@ TEST(ReplayedInputs, B3_OfBlocksOfUnequalSpeedDoNot) {
 }
 
 /// By block and counter: how often a value was measured.
-class Measured final : public Sink {
+class StalenessTimes final : public Sink {
  public:
   void write(const Record& record) override {
     if (record.text("kind") == "staleness")
@@ -78,9 +78,9 @@ class Measured final : public Sink {
   int evaluations = 0;
 };
 
-std::shared_ptr<Measured> measured(const std::string& lines,
-                                   const Costs& costs) {
-  const auto sink = std::make_shared<Measured>();
+std::shared_ptr<StalenessTimes> measured(const std::string& lines,
+                                         const Costs& costs) {
+  const auto sink = std::make_shared<StalenessTimes>();
   Training training(small_experiment(kNet + lines), sink);
   training.train(costs);
   return sink;
@@ -116,11 +116,12 @@ TEST(ReplayedInputs, AreNeverUsedMoreOftenThanAllowed) {
 
 /// What a policy has been given: copies of features and labels, in the order of
 /// the turns.
-using Seen = std::vector<std::pair<at::Tensor, at::Tensor>>;
+using PolicyInputs = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
-class Observed final : public Lower {
+class WatchedPolicy final : public Lower {
  public:
-  Observed(std::unique_ptr<Lower> policy, std::shared_ptr<Seen> seen)
+  WatchedPolicy(std::unique_ptr<Lower> policy,
+                std::shared_ptr<PolicyInputs> seen)
       : policy_(std::move(policy)), seen_(std::move(seen)) {}
   Traits traits() const override { return policy_->traits(); }
   Signal signal(const BatchContext& context) override {
@@ -133,19 +134,20 @@ class Observed final : public Lower {
 
  private:
   std::unique_ptr<Lower> policy_;
-  std::shared_ptr<Seen> seen_;
+  std::shared_ptr<PolicyInputs> seen_;
 };
 
 /// What block 2 makes of its inputs while nothing learns: a function of the
 /// batch alone.
-Seen seen_above_block_2(const std::string& boundary, const Costs& costs) {
+PolicyInputs seen_above_block_2(const std::string& boundary,
+                                const Costs& costs) {
   Experiment experiment = small_experiment(
       "blocks = 3\nmodel = {hidden = [24, 20]}\noptimizer = {lr = 0}\n" +
       boundary);
-  const auto seen = std::make_shared<Seen>();
+  const auto seen = std::make_shared<PolicyInputs>();
   MakeLower& make = experiment.phases[0][1].make.lower;
   make = [make, seen](const BoundarySite& site) {
-    return std::make_unique<Observed>(make(site), seen);
+    return std::make_unique<WatchedPolicy>(make(site), seen);
   };
   Training training(experiment);
   training.train(costs);
@@ -153,9 +155,9 @@ Seen seen_above_block_2(const std::string& boundary, const Costs& costs) {
 }
 
 TEST(ReplayedInputs, NeverPartFromTheirLabels) {
-  const Seen batches = seen_above_block_2(kSynchronous, {});
+  const PolicyInputs batches = seen_above_block_2(kSynchronous, {});
   for (const char* order : {"priority_lifo", "fifo", "reservoir"}) {
-    const Seen replayed = seen_above_block_2(
+    const PolicyInputs replayed = seen_above_block_2(
         buffered(std::string("batches = 3, order = '") + order + "'"),
         costs_with({3, 1, 1}));
     ASSERT_EQ(replayed.size(), 20U);

@@ -40,7 +40,7 @@ std::string replicas(const std::string& more = "") {
 }
 
 template <class Kind>
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override {
     if (const auto kind = record.as<Kind>()) records.push_back(*kind);
@@ -50,7 +50,7 @@ class Kept final : public Sink {
 
 template <class Kind>
 std::vector<Kind> probed(const std::string& lines) {
-  const auto kept = std::make_shared<Kept<Kind>>();
+  const auto kept = std::make_shared<RecordList<Kind>>();
   Training training(small_experiment(lines + "probe = {every = 1}\n"), kept);
   training.train();
   return kept->records;
@@ -189,7 +189,7 @@ TEST(ReplicaProbe, ChangesNoBit) {
   const std::string lines =
       kNormAndDropout + rate(0.1) + policy("delayed_gradient") + replicas();
   Training with(small_experiment(lines + "probe = {every = 3}\n"),
-                std::make_shared<Kept<records::Probe>>());
+                std::make_shared<RecordList<records::Probe>>());
   Training without(small_experiment(lines));
   with.train();
   without.train();

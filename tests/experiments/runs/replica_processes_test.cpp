@@ -112,18 +112,18 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Synthesizers, ReplicasAmongPeers,
                          testing::Values(kSynthetic, kSyntheticAverage));
 
-struct Killed {
+struct KillCase {
   const char* config;
   int workers;     ///< blocks times replicas
   unsigned kills;  ///< where SLUICE_KILLS says nothing
 };
 
-void PrintTo(const Killed& of, std::ostream* to) {
+void PrintTo(const KillCase& of, std::ostream* to) {
   *to << of.config;
 }
 
 class ReplicasAfterKills : public Faults,
-                           public testing::WithParamInterface<Killed> {};
+                           public testing::WithParamInterface<KillCase> {};
 
 TEST_P(ReplicasAfterKills, ReplicasOfAnySeatHaveTheBitsOfAnUndisturbedRun) {
   const auto& [config, workers, usually] = GetParam();
@@ -146,11 +146,11 @@ TEST_P(ReplicasAfterKills, ReplicasOfAnySeatHaveTheBitsOfAnUndisturbedRun) {
 
 INSTANTIATE_TEST_SUITE_P(
     Policies, ReplicasAfterKills,
-    testing::Values(Killed{kTwoByTwo, 4, 3}, Killed{kAverage, 4, 3},
-                    Killed{kElastic, 4, 3}, Killed{kShards, 4, 3},
-                    Killed{kGossip, 4, 2}, Killed{kPush, 6, 2},
-                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2},
-                    Killed{kClipped, 6, 1}, Killed{kSynthetic, 6, 1}));
+    testing::Values(KillCase{kTwoByTwo, 4, 3}, KillCase{kAverage, 4, 3},
+                    KillCase{kElastic, 4, 3}, KillCase{kShards, 4, 3},
+                    KillCase{kGossip, 4, 2}, KillCase{kPush, 6, 2},
+                    KillCase{kNeighbours, 6, 2}, KillCase{kServer, 6, 2},
+                    KillCase{kClipped, 6, 1}, KillCase{kSynthetic, 6, 1}));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};

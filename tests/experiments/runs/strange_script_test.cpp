@@ -10,14 +10,14 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/api/module.h>
 
-#include "tests/experiments/helpers/untouched.h"
+#include "tests/experiments/helpers/refused_command.h"
 
 namespace sluice::strange_script_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class StrangeScript : public Untouched {
+class StrangeScript : public RefusedCommand {
  protected:
   /// A config with a linear network that does this first in its forward.
   std::string config_of(const std::string& operation) const {

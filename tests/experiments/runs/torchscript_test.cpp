@@ -382,7 +382,7 @@ Script two_layers(const std::string& forward, const std::string& forward_of_b,
   return top;
 }
 
-struct Refused {
+struct RefusedScript {
   const char* name;
   const char* text;  ///< of the message
   const char* forward = "    return self.b.forward(self.a.forward(x))\n";
@@ -391,15 +391,15 @@ struct Refused {
   std::int64_t classes = 10;
 };
 
-void PrintTo(const Refused& value, std::ostream* out) {
+void PrintTo(const RefusedScript& value, std::ostream* out) {
   *out << value.name;
 }
 
 class TorchscriptRefuses : public Program,
-                           public testing::WithParamInterface<Refused> {};
+                           public testing::WithParamInterface<RefusedScript> {};
 
 TEST_P(TorchscriptRefuses, InOneLine) {
-  const Refused& refused = GetParam();
+  const RefusedScript& refused = GetParam();
   two_layers(refused.forward, refused.forward_of_b, refused.classes)
       .save(path("net.pt"));
   try {
@@ -416,45 +416,49 @@ TEST_P(TorchscriptRefuses, InOneLine) {
 INSTANTIATE_TEST_SUITE_P(
     Files, TorchscriptRefuses,
     testing::Values(
-        Refused{"UnknownCut", "calls no module 'c'",
-                "    return self.b.forward(self.a.forward(x))\n", "['c']"},
-        Refused{"CutTwice", "'b' is there twice",
-                "    return self.b.forward(self.a.forward(x))\n", "['b', 'b']"},
-        Refused{"NothingBelow", "nothing lies below 'a'",
-                "    return self.b.forward(self.a.forward(x))\n", "['a']"},
-        Refused{"TwoTensorsPass", "can't be cut below 'b'",
-                "    h = self.a.forward(x)\n"
-                "    y = torch.sum(x)\n"
-                "    return self.b.forward(h) + y\n",
-                "['b']"},
-        Refused{"UsedOnBothSides", "'a.bias'",
-                "    y = self.b.forward(self.a.forward(x))\n"
-                "    return y + self.a.bias.sum()\n",
-                "['b']"},
-        Refused{"DropoutOfATrace", "not torch.jit.trace",
-                "    x = self.b.forward(self.a.forward(x))\n"
-                "    return torch.dropout(x, 0.5, True)\n"},
-        Refused{"SetsAnAttribute", "sets the attribute 'count'",
-                "    self.count = self.count + 1\n"
-                "    return self.b.forward(self.a.forward(x))\n"},
-        Refused{"WritesWhatIsNoBuffer", "register_buffer()",
-                "    self.seen.add_(1)\n"
-                "    return self.b.forward(self.a.forward(x))\n"},
-        Refused{"OtherRandomness", "process-wide generator",
-                "    x = self.b.forward(self.a.forward(x))\n"
-                "    return x + torch.rand_like(x)\n"},
-        Refused{"FixedSamples", "'input' can't take [N, 1, 28, 28]",
-                "    x = torch.reshape(self.a.forward(x), [2, 8])\n"
-                "    return self.b.forward(x)\n"},
-        Refused{"FoldsSamples", "of 3 samples 'input' makes",
-                "    x = torch.reshape(self.a.forward(x), [-1, 4])\n"
-                "    return self.b.forward(x)\n",
-                "[]", "    x = torch.reshape(x, [-1, 8])\n"},
-        Refused{"WritesItsInput", "in place",
-                "    return self.b.forward(self.a.forward(x))\n", "['b']",
-                "    x = torch.relu_(x)\n"},
-        Refused{"OtherClasses", "the data want [N, 10]",
-                "    return self.b.forward(self.a.forward(x))\n", "[]", "", 7}),
+        RefusedScript{"UnknownCut", "calls no module 'c'",
+                      "    return self.b.forward(self.a.forward(x))\n",
+                      "['c']"},
+        RefusedScript{"CutTwice", "'b' is there twice",
+                      "    return self.b.forward(self.a.forward(x))\n",
+                      "['b', 'b']"},
+        RefusedScript{"NothingBelow", "nothing lies below 'a'",
+                      "    return self.b.forward(self.a.forward(x))\n",
+                      "['a']"},
+        RefusedScript{"TwoTensorsPass", "can't be cut below 'b'",
+                      "    h = self.a.forward(x)\n"
+                      "    y = torch.sum(x)\n"
+                      "    return self.b.forward(h) + y\n",
+                      "['b']"},
+        RefusedScript{"UsedOnBothSides", "'a.bias'",
+                      "    y = self.b.forward(self.a.forward(x))\n"
+                      "    return y + self.a.bias.sum()\n",
+                      "['b']"},
+        RefusedScript{"DropoutOfATrace", "not torch.jit.trace",
+                      "    x = self.b.forward(self.a.forward(x))\n"
+                      "    return torch.dropout(x, 0.5, True)\n"},
+        RefusedScript{"SetsAnAttribute", "sets the attribute 'count'",
+                      "    self.count = self.count + 1\n"
+                      "    return self.b.forward(self.a.forward(x))\n"},
+        RefusedScript{"WritesWhatIsNoBuffer", "register_buffer()",
+                      "    self.seen.add_(1)\n"
+                      "    return self.b.forward(self.a.forward(x))\n"},
+        RefusedScript{"OtherRandomness", "process-wide generator",
+                      "    x = self.b.forward(self.a.forward(x))\n"
+                      "    return x + torch.rand_like(x)\n"},
+        RefusedScript{"FixedSamples", "'input' can't take [N, 1, 28, 28]",
+                      "    x = torch.reshape(self.a.forward(x), [2, 8])\n"
+                      "    return self.b.forward(x)\n"},
+        RefusedScript{"FoldsSamples", "of 3 samples 'input' makes",
+                      "    x = torch.reshape(self.a.forward(x), [-1, 4])\n"
+                      "    return self.b.forward(x)\n",
+                      "[]", "    x = torch.reshape(x, [-1, 8])\n"},
+        RefusedScript{"WritesItsInput", "in place",
+                      "    return self.b.forward(self.a.forward(x))\n", "['b']",
+                      "    x = torch.relu_(x)\n"},
+        RefusedScript{"OtherClasses", "the data want [N, 10]",
+                      "    return self.b.forward(self.a.forward(x))\n", "[]",
+                      "", 7}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(Torchscript, RefusesWhatIsNoScript) {

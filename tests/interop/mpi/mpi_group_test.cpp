@@ -21,15 +21,15 @@ using ::testing::HasSubstr;
 
 const std::string kMpirun = SLUICE_TEST_MPIRUN;
 
-struct Ended {
+struct MpirunResult {
   int status = 0;
   std::string output = {};  ///< of all ranks, errors too
 };
 
-Ended run(const std::string& command) {
+MpirunResult run(const std::string& command) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
       ::popen((command + " 2>&1").c_str(), "r"), ::pclose);
-  Ended ended;
+  MpirunResult ended;
   std::array<char, 4096> part = {};
   while (const std::size_t size =
              std::fread(part.data(), 1, part.size(), pipe.get()))
@@ -47,7 +47,7 @@ std::string options() {
   return is_open_mpi ? "--allow-run-as-root --oversubscribe" : "";
 }
 
-Ended run_ranks(const std::string& what) {
+MpirunResult run_ranks(const std::string& what) {
   return run(fmt::format("timeout 120 {} {} -n 4 {} {} 2", kMpirun, options(),
                          SLUICE_TEST_MPI_PEER, what));
 }
@@ -65,14 +65,14 @@ int count(const std::string& text, const std::string& word) {
 
 TEST(MpiGroup, SumsAreRightInEveryReplicaOfEveryBlock) {
   NEEDS_MPI();
-  const Ended ended = run_ranks("sums");
+  const MpirunResult ended = run_ranks("sums");
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(count(ended.output, "10 sums are right"), 4) << ended.output;
 }
 
 TEST(MpiGroup, LayoutsThatDifferAreAnError) {
   NEEDS_MPI();
-  const Ended ended = run_ranks("layouts");
+  const MpirunResult ended = run_ranks("layouts");
   EXPECT_NE(ended.status, 0);
   EXPECT_THAT(ended.output,
               HasSubstr("the replicas lay out what they sum differently"));
@@ -81,7 +81,7 @@ TEST(MpiGroup, LayoutsThatDifferAreAnError) {
 
 TEST(MpiGroup, AReplicaThatIsLateIsGivenUp) {
   NEEDS_MPI();
-  const Ended ended = run_ranks("late");
+  const MpirunResult ended = run_ranks("late");
   EXPECT_NE(ended.status, 0);
   EXPECT_THAT(ended.output,
               HasSubstr("replica 1 has waited 0.5 s for the others"));
@@ -89,7 +89,7 @@ TEST(MpiGroup, AReplicaThatIsLateIsGivenUp) {
 
 TEST(MpiGroup, AReplicaThatFailsEndsTheOthers) {
   NEEDS_MPI();
-  const Ended ended = run_ranks("lost");
+  const MpirunResult ended = run_ranks("lost");
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.status, 124) << "they waited";
   EXPECT_THAT(ended.output, HasSubstr("replica 2 fails"));
@@ -98,7 +98,7 @@ TEST(MpiGroup, AReplicaThatFailsEndsTheOthers) {
 
 TEST(MpiGroup, OtherRanksThanTheGroupNeedsAreAnError) {
   NEEDS_MPI();
-  const Ended ended = run_ranks("crowd");
+  const MpirunResult ended = run_ranks("crowd");
   EXPECT_NE(ended.status, 0);
   EXPECT_THAT(ended.output,
               HasSubstr("this is replica 1 of 3, but 1 of 2 among "

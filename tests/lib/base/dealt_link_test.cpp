@@ -14,8 +14,8 @@ namespace sluice::dealt_link_test {
 using namespace std::chrono_literals;
 
 /// A link dealt out to some peers, and their ends of it.
-struct Dealt {
-  explicit Dealt(std::size_t count, const std::vector<std::size_t>& order) {
+struct DealtEnds {
+  explicit DealtEnds(std::size_t count, const std::vector<std::size_t>& order) {
     std::vector<Link> links;
     for (std::size_t i = 0; i < count; ++i) {
       auto [mine, its] = memory_link(8, 8, 20s);
@@ -34,7 +34,7 @@ std::int64_t batch_at(Link& link) {
 }
 
 TEST(DealtLink, SendsToOneAfterTheOther) {
-  Dealt dealt(2, {1, 0, 1});
+  DealtEnds dealt(2, {1, 0, 1});
   for (const std::int64_t batch : {0, 1, 2, 3})
     dealt.link.sender->send({.batch = batch});
   EXPECT_EQ(batch_at(dealt.peers[1]), 0);
@@ -50,7 +50,7 @@ TEST(DealtLink, SendsByTheNumberOfTheBatch) {
   EXPECT_EQ(third.peer_with(2), 1U);
   EXPECT_EQ(third.peer_with(5), 0U);
   EXPECT_EQ(third.peer_with(8), 1U);
-  Dealt dealt(2, {1, 0});
+  DealtEnds dealt(2, {1, 0});
   for (const std::int64_t batch : {0, 2, 1})
     dealt.link.sender->send({.batch = batch});
   EXPECT_EQ(batch_at(dealt.peers[1]), 0);
@@ -59,7 +59,7 @@ TEST(DealtLink, SendsByTheNumberOfTheBatch) {
 }
 
 TEST(DealtLink, ReceivesInThatOrderWhoeverSentFirst) {
-  Dealt dealt(2, {0, 1});
+  DealtEnds dealt(2, {0, 1});
   dealt.peers[1].sender->send({.batch = 1});
   EXPECT_FALSE(dealt.link.receiver->ready());
   EXPECT_EQ(dealt.link.receiver->next(), std::nullopt);
@@ -69,7 +69,7 @@ TEST(DealtLink, ReceivesInThatOrderWhoeverSentFirst) {
 }
 
 TEST(DealtLink, TakesEvaluationsWhereTheOrderBeginsAndLeavesItThere) {
-  Dealt dealt(2, {0, 1});
+  DealtEnds dealt(2, {0, 1});
   const Message evaluation{.kind = MessageKind::evaluation, .batch = 7};
   dealt.link.sender->send(evaluation);
   dealt.link.sender->send({.batch = 0});
@@ -84,7 +84,7 @@ TEST(DealtLink, TakesEvaluationsWhereTheOrderBeginsAndLeavesItThere) {
 }
 
 TEST(DealtLink, IsDiscardedUntilAllHaveClosed) {
-  Dealt dealt(2, {0, 1});
+  DealtEnds dealt(2, {0, 1});
   dealt.peers[0].sender->send({.batch = 0});
   dealt.peers[1].sender->send({.batch = 1});
   dealt.peers[1].sender->send({.batch = 3});
@@ -95,7 +95,7 @@ TEST(DealtLink, IsDiscardedUntilAllHaveClosed) {
 }
 
 TEST(DealtLink, ClosesToAll) {
-  Dealt dealt(2, {0, 1});
+  DealtEnds dealt(2, {0, 1});
   dealt.link.sender->close();
   for (Link& peer : dealt.peers)
     EXPECT_FALSE(peer.receiver->receive().has_value());

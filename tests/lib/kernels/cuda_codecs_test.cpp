@@ -58,10 +58,10 @@ TEST_P(CudaCodec, CudaCodecOfInt8HasTheBitsOfTheCpu) {
   cpu.decode_int8(codes.data(), scales.data(), kRows, kLength, back.data(),
                   nullptr);
 
-  const OnGpu<float> there(values);
-  const OnGpu<std::int8_t> codes_there(kCount);
-  const OnGpu<float> scales_there(kRows);
-  const OnGpu<float> back_there(kCount);
+  const GpuArray<float> there(values);
+  const GpuArray<std::int8_t> codes_there(kCount);
+  const GpuArray<float> scales_there(kRows);
+  const GpuArray<float> back_there(kCount);
   cuda.encode_int8(there.data(), kRows, kLength, codes_there.data(),
                    scales_there.data(), nullptr);
   cuda.decode_int8(codes_there.data(), scales_there.data(), kRows, kLength,

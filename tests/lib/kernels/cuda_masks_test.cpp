@@ -40,7 +40,7 @@ class CudaMask : public testing::Test {
 };
 
 TEST_F(CudaMask, ReachesMemoryOfTheGpu) {
-  const OnGpu<float> there(4);
+  const GpuArray<float> there(4);
   EXPECT_TRUE(cuda.reaches(there.data()));
 }
 
@@ -50,7 +50,7 @@ TEST_F(CudaMask, HasTheBitsOfTheCpu) {
     for (const std::int64_t count : {1, 5, 1021, 3'000'000}) {
       std::vector<float> here(static_cast<std::size_t>(count));
       cpu.fill(rule, first, count, here.data(), nullptr);
-      const OnGpu<float> there(here.size());
+      const GpuArray<float> there(here.size());
       cuda.fill(rule, first, count, there.data(), nullptr);
       EXPECT_TRUE(same_bits(there.fetched(), here)) << first << " " << count;
     }
@@ -63,7 +63,7 @@ TEST_F(CudaMask, WithChannelsLastHasTheBitsOfTheCpu) {
     std::vector<float> here(static_cast<std::size_t>(
         shape.samples * shape.channels * shape.pixels));
     cpu.fill_channels_last(rule, shape, here.data(), nullptr);
-    const OnGpu<float> there(here.size());
+    const GpuArray<float> there(here.size());
     cuda.fill_channels_last(rule, shape, there.data(), nullptr);
     EXPECT_TRUE(same_bits(there.fetched(), here)) << shape.channels;
   }

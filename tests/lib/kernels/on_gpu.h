@@ -11,19 +11,19 @@ namespace sluice {
 
 /// Numbers on the GPU.
 template <class T>
-class OnGpu {
+class GpuArray {
  public:
-  explicit OnGpu(std::size_t count) : count_(count) {
+  explicit GpuArray(std::size_t count) : count_(count) {
     EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()),
               cudaSuccess);
   }
-  explicit OnGpu(const std::vector<T>& values) : OnGpu(values.size()) {
+  explicit GpuArray(const std::vector<T>& values) : GpuArray(values.size()) {
     EXPECT_EQ(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyDefault),
               cudaSuccess);
   }
-  ~OnGpu() { cudaFree(data_); }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
+  ~GpuArray() { cudaFree(data_); }
+  GpuArray(const GpuArray&) = delete;
+  GpuArray& operator=(const GpuArray&) = delete;
 
   T* data() const { return data_; }
   /// Waits for what was started before.

@@ -633,9 +633,9 @@ TEST(PowerSgd, BeginsWithTheSameMatricesWhateverTheReplica) {
 }
 
 /// Gives this replica other bytes than the other one has sent.
-class Disturbed final : public Group {
+class DisturbingGroup final : public Group {
  public:
-  explicit Disturbed(std::function<at::Tensor(at::Tensor)> disturb)
+  explicit DisturbingGroup(std::function<at::Tensor(at::Tensor)> disturb)
       : disturb_(std::move(disturb)) {}
   int members() const override { return 2; }
   int member() const override { return 1; }
@@ -655,7 +655,7 @@ void expect_refused(const char* name,
   const CompressorKind kind = kind_of(name);
   const auto exchange =
       kind.make(parameters(), {.seed = 5, .member = 1, .members = 2});
-  Disturbed group(disturb);
+  DisturbingGroup group(disturb);
   exchange->start(gradients(1, 0), {}, group);
   try {
     if (kind.rounds > 1)

@@ -177,11 +177,11 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
 }
 
 /// How often a block did what, by op and batch.
-using Done = std::map<std::pair<Op, std::int64_t>, int>;
+using OpCounts = std::map<std::pair<Op, std::int64_t>, int>;
 
-std::vector<Done> what_was_done(const Case& made,
-                                const std::vector<TimedAction>& timeline) {
-  std::vector<Done> done(made.plan.blocks.size());
+std::vector<OpCounts> what_was_done(const Case& made,
+                                    const std::vector<TimedAction>& timeline) {
+  std::vector<OpCounts> done(made.plan.blocks.size());
   for (const TimedAction& timed : timeline)
     ++by_block(done, timed.seat)[{timed.action.op, timed.action.batch}];
   return done;
@@ -189,9 +189,9 @@ std::vector<Done> what_was_done(const Case& made,
 
 /// Actions of a run that goes back to a checkpoint half way, after which
 /// nothing takes time.
-std::vector<Done> what_was_done_at_last(
+std::vector<OpCounts> what_was_done_at_last(
     const Case& made, const std::vector<Capacity>& capacities) {
-  std::vector<Done> done;
+  std::vector<OpCounts> done;
   for (const std::vector<Action>& actions :
        actions_of_interrupted(made.plan, capacities, made.costs, {},
                               made.grant.end_turn / 2, made.grant)) {
@@ -202,14 +202,14 @@ std::vector<Done> what_was_done_at_last(
   return done;
 }
 
-std::int64_t count(const Done& done, Op op) {
+std::int64_t count(const OpCounts& done, Op op) {
   return std::count_if(done.begin(), done.end(), [&](const auto& item) {
     return item.first.first == op;
   });
 }
 
 std::string fault_of_block(const Case& made, const BlockPlan& block,
-                           const Done& done) {
+                           const OpCounts& done) {
   for (const auto& [what, times] : done)
     if (times != (what.first == Op::backward ? block.rounds() : 1))
       return fmt::format("does {} of batch {} {} times", name_of(what.first),
@@ -279,7 +279,7 @@ std::string to_text(const Case& made) {
   return text;
 }
 
-std::string fault_of(const Case& made, const std::vector<Done>& done) {
+std::string fault_of(const Case& made, const std::vector<OpCounts>& done) {
   for (const BlockPlan& block : made.plan.blocks) {
     const std::string fault =
         fault_of_block(made, block, by_block(done, block.block));

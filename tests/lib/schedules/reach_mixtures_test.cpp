@@ -111,9 +111,9 @@ using Down = std::vector<Losses>;
 using MessageKey = std::tuple<int, std::int64_t, std::int64_t>;
 
 /// Does what a seat does, with losses in place of gradients.
-class Played {
+class LossReplay {
  public:
-  explicit Played(const RunPlan& plan) : plan_(plan) {}
+  explicit LossReplay(const RunPlan& plan) : plan_(plan) {}
 
   void backward(int block, const Action& action) {
     const BlockPlan& mine = by_block(plan_.blocks, block);
@@ -172,7 +172,7 @@ std::string fault_of(const Mixture& mixture, const char* order,
   if (shall_be_refused(mixture)) return "is taken, and no rule admits it";
   const Grant grant{.end_turn = 2, .drain = true};
   try {
-    Played played(plan);
+    LossReplay played(plan);
     for (const TimedAction& timed :
          simulate(plan, {}, capacities_of(plan, 0), grant))
       if (timed.action.op == Op::backward)

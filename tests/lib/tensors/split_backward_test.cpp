@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& net) { return std::string(net.param.name); });
 
 /// Counts how often a function's gradient at its input is computed.
-struct Counted : torch::autograd::Function<Counted> {
+struct CountedFunction : torch::autograd::Function<CountedFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& input, std::int64_t count) {
     context->saved_data["count"] = count;
@@ -164,7 +164,7 @@ TEST(SplitBackward, SecondHalfDoesNothingOfTheFirstAgain) {
   const Tensors inputs = {leaf({4, 6})};
   const at::Tensor below = at::linear(inputs[0], parameters[0]);
   const at::Tensor way =
-      Counted::apply(below, reinterpret_cast<std::int64_t>(&count));
+      CountedFunction::apply(below, reinterpret_cast<std::int64_t>(&count));
   const Tensors outputs = {at::linear(way, parameters[1])};
   SplitBackward halves(outputs, inputs, parameters);
   halves.at_inputs({at::ones({4, 6})});

@@ -28,8 +28,9 @@ UpdateInfo stale_by(std::int64_t updates, std::int64_t turn = 0) {
 }
 
 /// Weights [3] and a chain of their own.
-struct Trained {
-  explicit Trained(const OptimizerKeys& keys, at::ScalarType type = at::kFloat)
+struct TrainedChain {
+  explicit TrainedChain(const OptimizerKeys& keys,
+                        at::ScalarType type = at::kFloat)
       : weights(at::tensor({0.5, -1.0, 2.0}, type)),
         chain({.optimizer = options_of(keys)}, {{"w", weights}}) {}
 
@@ -49,7 +50,7 @@ at::Tensor gradient_of(int step) {
 class EveryCorrection : public testing::TestWithParam<CorrectionRow> {
  protected:
   static at::Tensor trained(const OptimizerKeys& keys, std::int64_t delay) {
-    Trained net(keys);
+    TrainedChain net(keys);
     for (int step = 0; step < 10; ++step) {
       UpdateInfo info = stale_by(delay);
       info.forward_weights = {net.weights - 0.5};
@@ -105,7 +106,7 @@ at::Tensor undelayed(int arrived, int steps) {
 
 TEST(SpikeCompensation, HasAtAllTimesTheWeightsOfGradientsThatCameInTime) {
   for (const int delay : {1, 2, 3, 6}) {
-    Trained net(corrected_by("spike_compensation"), at::kDouble);
+    TrainedChain net(corrected_by("spike_compensation"), at::kDouble);
     for (int step = 0; step < 30; ++step) {
       net.step(gradient_of(step), stale_by(delay));
       EXPECT_TRUE(at::allclose(
@@ -116,14 +117,14 @@ TEST(SpikeCompensation, HasAtAllTimesTheWeightsOfGradientsThatCameInTime) {
 }
 
 TEST(SpikeCompensation, WithoutItDelayedGradientsLagBehind) {
-  Trained net(corrected_by("none"), at::kDouble);
+  TrainedChain net(corrected_by("none"), at::kDouble);
   for (int step = 0; step < 5; ++step) net.step(gradient_of(step), stale_by(3));
   EXPECT_GT((net.weights - undelayed(5, 8)).abs().max().item<double>(), 0.05);
 }
 
 TEST(SpikeCompensation, SpikeCompensationOfOneUpdateIsNesterovsMomentum) {
-  Trained net(corrected_by("spike_compensation", {{"weight_decay", 0.1}}));
-  Trained nesterov(
+  TrainedChain net(corrected_by("spike_compensation", {{"weight_decay", 0.1}}));
+  TrainedChain nesterov(
       corrected_by("none", {{"weight_decay", 0.1}, {"nesterov", true}}));
   for (int step = 0; step < 30; ++step) {
     net.step(gradient_of(step), stale_by(1));
@@ -134,8 +135,8 @@ TEST(SpikeCompensation, SpikeCompensationOfOneUpdateIsNesterovsMomentum) {
 }
 
 TEST(SpikeCompensation, TakesTheMeanDelayOfAWindow) {
-  Trained net(corrected_by("spike_compensation"), at::kDouble);
-  Trained window(corrected_by("spike_compensation"), at::kDouble);
+  TrainedChain net(corrected_by("spike_compensation"), at::kDouble);
+  TrainedChain window(corrected_by("spike_compensation"), at::kDouble);
   UpdateInfo of_two = stale_by(1);
   of_two.in_updates.add(5);
   of_two.batches = 2;
@@ -175,7 +176,7 @@ TEST(Corrections, CorrectionsOfAnUnknownNameAreRefused) {
 /// The rate of 0.1 that a correction leaves.
 double rate_under(const OptimizerKeys& keys, std::int64_t staleness,
                   std::int64_t turn = 0) {
-  Trained net(keys);
+  TrainedChain net(keys);
   return net.step(gradient_of(0), stale_by(staleness, turn));
 }
 
@@ -264,7 +265,7 @@ TEST(DelayCompensation, LeavesHeadsWhichComeAfterTheBlockAlone) {
 }
 
 TEST(DelayCompensation, SaysWhatIsMissing) {
-  Trained net(corrected_by("delay_compensation"));
+  TrainedChain net(corrected_by("delay_compensation"));
   EXPECT_THROW(net.step(gradient_of(0), stale_by(1)), UserError);
 }
 

@@ -77,13 +77,13 @@ Flight batch_of_one() {
   return flight;
 }
 
-struct Seen {
+struct ViewCase {
   const char* view;
   /// Gradients of the first factor, the second, and the input.
   std::vector<float> gradients;
 };
 
-std::vector<Seen> views() {
+std::vector<ViewCase> views() {
   return {{"stash", {5, 2, 10}},
           {"recompute", {5, 2, 10}},
           {"mixed", {7, 2, 21}},
@@ -96,7 +96,7 @@ std::vector<Seen> views() {
           {"rebuilt", {7, 3, 21}}};  // of layers without an inverse
 }
 
-class EachView : public testing::TestWithParam<Seen> {};
+class EachView : public testing::TestWithParam<ViewCase> {};
 
 TEST_P(EachView, GoesBackwardThroughTheWeightsThatItsNameSays) {
   TwoFactors net;

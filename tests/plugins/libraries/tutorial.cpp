@@ -102,7 +102,7 @@ MakeOptimizer heavy_ball(Fields& fields, OptimizerOptions& /*of_all_rules*/) {
 }
 
 /// Takes from each row of a matrix's gradient the row's mean.
-struct Centred final : Transform {
+struct CentredRows final : Transform {
   void apply(Tensors& gradients, UpdateInfo& /*info*/) override {
     for (at::Tensor& gradient : gradients) {
       if (!gradient.defined() || gradient.dim() < 2) continue;
@@ -113,7 +113,7 @@ struct Centred final : Transform {
 };
 
 MakeCorrection centred(Fields& /*fields*/, OptimizerOptions& /*options*/) {
-  return [](const NamedTensors&) { return std::make_unique<Centred>(); };
+  return [](const NamedTensors&) { return std::make_unique<CentredRows>(); };
 }
 
 /// The signs of the gradient from above, a turn late.
@@ -132,8 +132,8 @@ MakeBoundary signs(Fields& /*options*/, const PlugIns& /*parts*/) {
 }
 
 /// Predicts the gradient at flat features from them and the labels.
-struct ByLabel final : Predictor {
-  explicit ByLabel(const BoundarySite& site)
+struct LabelPredictor final : Predictor {
+  explicit LabelPredictor(const BoundarySite& site)
       : classes_(site.classes),
         linear_(site.features[0] + site.classes, site.features[0]) {
     register_module("linear", linear_);
@@ -154,7 +154,7 @@ MakePredictor by_label(Fields& /*options*/) {
     if (site.features.size() > 1)
       throw UserError("tutorial_by_label: block {}: takes flat features only",
                       site.block);
-    return std::make_shared<ByLabel>(site);
+    return std::make_shared<LabelPredictor>(site);
   };
 }
 

@@ -14,8 +14,8 @@ void sluice_register(void*) {
 
 namespace {
 
-struct RunsAsItIsLoaded {
-  RunsAsItIsLoaded() { std::abort(); }
+struct AbortAtLoad {
+  AbortAtLoad() { std::abort(); }
 } const runs_as_it_is_loaded;
 
 }  // namespace

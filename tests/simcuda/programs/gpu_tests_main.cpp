@@ -11,16 +11,16 @@ namespace sluice::simcuda {
 namespace {
 
 /// Tests that can't run here: those whose full name contains `part`.
-struct Skipped {
+struct SkippedTest {
   std::string_view part;
   const char* reason;
 };
 constexpr std::array kSkipped = {
-    Skipped{"Of_predsim", "outputs that grow aren't simulated yet"},
-    Skipped{"Of_forward_forward", "outputs that grow aren't simulated yet"},
-    Skipped{"GpuClock.", "time isn't simulated"},
-    Skipped{"Staging.CopiesOverlap", "time isn't simulated"},
-    Skipped{"Ipc.IsFasterThanStaging", "time isn't simulated"},
+    SkippedTest{"Of_predsim", "outputs that grow aren't simulated yet"},
+    SkippedTest{"Of_forward_forward", "outputs that grow aren't simulated yet"},
+    SkippedTest{"GpuClock.", "time isn't simulated"},
+    SkippedTest{"Staging.CopiesOverlap", "time isn't simulated"},
+    SkippedTest{"Ipc.IsFasterThanStaging", "time isn't simulated"},
 };
 
 /// Skips what can't run, and fails a test of whose order something is reported.

@@ -32,9 +32,9 @@ constexpr const char* kLines =
 /// Turn, loss, accuracy.
 using Figures3 =
     std::tuple<std::int64_t, std::optional<double>, std::optional<double>>;
-using ByBlock = std::map<int, std::vector<Figures3>>;
+using BlockFigures = std::map<int, std::vector<Figures3>>;
 
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override {
     if (const auto train = record.as<records::Train>()) {
@@ -45,20 +45,20 @@ class Kept final : public Sink {
     if (record.is<records::Evaluation>()) before_evaluation = count;
   }
 
-  ByBlock trained;
+  BlockFigures trained;
   std::size_t count = 0;
   std::size_t before_evaluation = 0;
 };
 
-std::shared_ptr<Kept> trained_records(const std::string& device, int turns,
-                                      bool evaluates = true,
-                                      const std::string& lines = kLines) {
+std::shared_ptr<RecordList> trained_records(const std::string& device,
+                                            int turns, bool evaluates = true,
+                                            const std::string& lines = kLines) {
   Experiment experiment = small_experiment(
       fmt::format("device = '{}'\nturns = {}\n{}", device, turns, lines));
   experiment.length.checkpoint_every = {};
   if (!evaluates) experiment.length.evaluation_batches = 0;
   prepare_process(experiment);
-  auto kept = std::make_shared<Kept>();
+  auto kept = std::make_shared<RecordList>();
   Training training(experiment, kept);
   training.train();
   return kept;

@@ -56,19 +56,19 @@ INSTANTIATE_TEST_SUITE_P(Engines, OutOfMemory,
                          });
 
 /// No memory is left for the life of this but what has been released.
-struct NoMemoryLeft {
-  NoMemoryLeft() { simcuda::limit_memory(0); }
-  ~NoMemoryLeft() {
+struct FullMemory {
+  FullMemory() { simcuda::limit_memory(0); }
+  ~FullMemory() {
     simcuda::limit_memory(std::numeric_limits<std::size_t>::max());
   }
-  NoMemoryLeft(const NoMemoryLeft&) = delete;
-  NoMemoryLeft& operator=(const NoMemoryLeft&) = delete;
+  FullMemory(const FullMemory&) = delete;
+  FullMemory& operator=(const FullMemory&) = delete;
 };
 
 TEST(OutOfMemoryInATurn, IsTheErrorOfTheBlockThatComputes) {
   Training training(small_experiment("device = 'cuda:1'\nbatch_size = 53\n" +
                                      std::string(kLines)));
-  const NoMemoryLeft limit;
+  const FullMemory limit;
   EXPECT_THAT([&] { training.train(); },
               ThrowsMessage<UserError>(AllOf(
                   HasSubstr("block 1: device 'cuda:1' has no memory left"),

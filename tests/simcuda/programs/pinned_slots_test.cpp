@@ -35,13 +35,13 @@ class PinnedSlots : public testing::Test {
       GTEST_SKIP() << "built with nvcc";
   }
 
-  struct Trained {
+  struct ProgramResult {
     std::string text;      ///< what the program said
     std::string metrics;   ///< its records
     NamedTensors weights;  ///< at its end
   };
-  Trained trained(const std::string& name, const std::string& environment,
-                  const std::string& keys = "") const {
+  ProgramResult trained(const std::string& name, const std::string& environment,
+                        const std::string& keys = "") const {
     const std::string config = folder_.path() + "/config.toml";
     std::ofstream(config) << config_with(kLines);
     const std::string run = folder_.path() + "/" + name;
@@ -67,8 +67,8 @@ void expect_equal(const NamedTensors& a, const NamedTensors& b) {
 }
 
 TEST_F(PinnedSlots, GiveTheBitsOfOtherWays) {
-  const Trained slots = trained("slots", "SIMCUDA_PEERS=0");
-  const Trained sockets = trained("sockets", "", "transport=unix");
+  const ProgramResult slots = trained("slots", "SIMCUDA_PEERS=0");
+  const ProgramResult sockets = trained("sockets", "", "transport=unix");
   EXPECT_THAT(slots.metrics, HasSubstr("can't read the other's memory"));
   EXPECT_THAT(slots.text, Not(HasSubstr("CUDA pins no shared memory")));
   expect_equal(slots.weights, sockets.weights);
@@ -85,8 +85,9 @@ std::int64_t pinned_by_libtorch(const std::string& text) {
 
 /// Each of 12 turns sends one tensor up and one down.
 TEST_F(PinnedSlots, TakeThePlaceOfLibTorchsMemory) {
-  const Trained slots = trained("slots", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0");
-  const Trained refused = trained(
+  const ProgramResult slots =
+      trained("slots", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0");
+  const ProgramResult refused = trained(
       "refused", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0 SIMCUDA_PINNED=100000");
   EXPECT_LE(pinned_by_libtorch(slots.text) + 20,
             pinned_by_libtorch(refused.text));
@@ -94,8 +95,8 @@ TEST_F(PinnedSlots, TakeThePlaceOfLibTorchsMemory) {
 
 /// Then the host copies them, and somebody says why.
 TEST_F(PinnedSlots, ThatCudaRefusesGiveTheSameBits) {
-  const Trained slots = trained("slots", "SIMCUDA_PEERS=0");
-  const Trained refused =
+  const ProgramResult slots = trained("slots", "SIMCUDA_PEERS=0");
+  const ProgramResult refused =
       trained("refused", "SIMCUDA_PEERS=0 SIMCUDA_PINNED=100000");
   EXPECT_THAT(refused.text,
               HasSubstr("block 1: the host copies tensors to or from block 2: "

@@ -17,10 +17,10 @@ using testing::HasSubstr;
 const c10::Device kSecond(c10::DeviceType::CUDA, 1);
 
 /// As a process begins.
-class StartOfCuda : public Simulated {
+class StartOfCuda : public SimulatedGpu {
  protected:
   void SetUp() override {
-    Simulated::SetUp();
+    SimulatedGpu::SetUp();
     forget_contexts();
   }
 };

@@ -18,20 +18,20 @@ constexpr CudaIpc kFunctions = {
     .close_event = [](int, CudaIpc::Event) { ++calls; },
     .finish = [](int, CudaIpc::Stream) { ++calls; }};
 
-struct Broken {
-  Broken() { break_device(kDevice); }
-  ~Broken() { break_device(kDevice, false); }
-  Broken(const Broken&) = delete;
-  Broken& operator=(const Broken&) = delete;
+struct BrokenDevice {
+  BrokenDevice() { break_device(kDevice); }
+  ~BrokenDevice() { break_device(kDevice, false); }
+  BrokenDevice(const BrokenDevice&) = delete;
+  BrokenDevice& operator=(const BrokenDevice&) = delete;
 };
 
-class CudaIpcOfABrokenDevice : public Simulated {};
+class CudaIpcOfABrokenDevice : public SimulatedGpu {};
 
 /// An exception would end the program, which has an error to tell.
 TEST_F(CudaIpcOfABrokenDevice, ClosesWhatItHasOpened) {
   const auto device =
       cuda_ipc_device({c10::DeviceType::CUDA, kDevice}, &kFunctions);
-  const Broken broken;
+  const BrokenDevice broken;
   calls = 0;
   device->finish({});
   device->close_memory(nullptr);
@@ -42,7 +42,7 @@ TEST_F(CudaIpcOfABrokenDevice, ClosesWhatItHasOpened) {
 TEST_F(CudaIpcOfABrokenDevice, RefusesWhatElseItIsAskedFor) {
   const auto device =
       cuda_ipc_device({c10::DeviceType::CUDA, kDevice}, &kFunctions);
-  const Broken broken;
+  const BrokenDevice broken;
   EXPECT_THROW(device->allocate(1), c10::Error);
 }
 

@@ -19,7 +19,7 @@
 
 namespace sluice::simcuda::events_test {
 
-class Events : public Simulated {};
+class Events : public SimulatedGpu {};
 
 TEST_F(Events, EventsOfCopiesAreUsedAgain) {
   const at::Tensor there = at::zeros({100}, kGpu) + 1;
@@ -96,7 +96,7 @@ TEST_F(Events, EventsOfTwoCopiesUnderWayAreTwo) {
 
 TEST_F(Events, EventsOfAClockAreASampleThatStandsForAll) {
   GpuClock clock(kGpu);
-  TimeSpent spent;
+  SpentTime spent;
   const auto act = [&](std::int64_t times) {
     const std::int64_t before = counts().events_recorded;
     for (std::int64_t i = 0; i < times; ++i) {
@@ -117,7 +117,7 @@ TEST_F(Events, EventsOfAClockAreASampleThatStandsForAll) {
 
 TEST_F(Events, EventsOfAClockAreUsedAgain) {
   GpuClock clock(kGpu);
-  TimeSpent spent;
+  SpentTime spent;
   const std::int64_t made = counts().events_made;
   for (int i = 0; i < GpuClock::kTimed; ++i) {
     clock.resume(Op::update);

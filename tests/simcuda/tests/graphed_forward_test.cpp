@@ -60,7 +60,7 @@ at::Tensor input_of(std::int64_t batch, std::int64_t size = 4) {
 }
 
 /// One batch between its forward and its backward.
-struct InFlight {
+struct ForwardedBatch {
   at::Tensor input;
   Tensors outputs;
 };
@@ -70,14 +70,14 @@ struct InFlight {
 std::vector<at::Tensor> trained(Block block, std::int64_t batches,
                                 std::size_t delay) {
   std::vector<at::Tensor> seen;
-  std::deque<InFlight> flights;
+  std::deque<ForwardedBatch> flights;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     at::Tensor input = input_of(batch, batch == 4 ? 3 : 4).requires_grad_();
     const Tensors outputs = block.forward({input}, {.batch = batch});
     seen.push_back(outputs.at(0).detach().cpu());
     flights.push_back({input, outputs});
     if (flights.size() <= delay) continue;
-    const InFlight flight = std::move(flights.front());
+    const ForwardedBatch flight = std::move(flights.front());
     flights.pop_front();
     Tensors targets = values_of(block.parameters());
     targets.push_back(flight.input);
@@ -92,7 +92,7 @@ std::vector<at::Tensor> trained(Block block, std::int64_t batches,
   return seen;
 }
 
-class GraphedForwards : public Simulated,
+class GraphedForwards : public SimulatedGpu,
                         public testing::WithParamInterface<std::size_t> {};
 
 TEST_P(GraphedForwards, HaveTheBitsOfOthersWithFewerLaunches) {
@@ -111,7 +111,7 @@ TEST_P(GraphedForwards, HaveTheBitsOfOthersWithFewerLaunches) {
 INSTANTIATE_TEST_SUITE_P(BatchesLate, GraphedForwards,
                          testing::Values(0, 1, 2));
 
-class GraphedForward : public Simulated {};
+class GraphedForward : public SimulatedGpu {};
 
 TEST_F(GraphedForward, GraphOfALayerThatDrawsIsRefused) {
   EXPECT_THROW(trained(block_on_gpu(true, true), 6, 0), UserError);

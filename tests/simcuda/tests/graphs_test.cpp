@@ -21,7 +21,7 @@ namespace sluice::simcuda::graphs_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Graphs : public Simulated {};
+class Graphs : public SimulatedGpu {};
 
 at::Tensor on_gpu(double value, std::int64_t elements = 1000) {
   return at::full({elements}, value, kGpu);
@@ -210,11 +210,11 @@ TEST_F(Graphs, MemoryThatIsGoneFailsAReplay) {
   EXPECT_THROW(graph.replay(), c10::Error);
 }
 
-struct Refused {
+struct RefusedWork {
   const char* name;
   std::function<void(const at::Tensor&)> work;
 };
-const Refused kRefused[] = {
+const RefusedWork kRefused[] = {
     {"Item", [](const at::Tensor& x) { x.sum().item<double>(); }},
     {"ToTheHost", [](const at::Tensor& x) { x.cpu(); }},
     {"FromTheHost",
@@ -233,8 +233,8 @@ const Refused kRefused[] = {
      [](const at::Tensor&) { const DeviceGraph inner(kGpu, [] {}); }},
 };
 
-class RefusedInGraphs : public Simulated,
-                        public testing::WithParamInterface<Refused> {};
+class RefusedInGraphs : public SimulatedGpu,
+                        public testing::WithParamInterface<RefusedWork> {};
 
 TEST_P(RefusedInGraphs, AsByCuda) {
   const at::Tensor x = on_gpu(1);

@@ -65,7 +65,7 @@ std::vector<float> values_of(const Shape& shape) {
   return values;
 }
 
-class CodecThere : public Simulated {};
+class CodecThere : public SimulatedGpu {};
 
 TEST_F(CodecThere, CodecThereOfInt8HasTheBitsOfTheCpu) {
   const CodecKernels& cpu = cpu_codec_kernels();
@@ -116,7 +116,7 @@ TEST_F(CodecThere, WithoutAnOrderIsReported) {
         sluice::computing_on(kGpu));  // before the memory is released
 }
 
-class MaskThere : public Simulated {};
+class MaskThere : public SimulatedGpu {};
 
 TEST_F(MaskThere, FromAnyElementHasTheBitsOfTheCpu) {
   const MaskRule rule = mask_rule(0.3, 11);
@@ -171,7 +171,7 @@ __global__ void wait_in_one_half(std::int32_t* results) {
   results[threadIdx.x] = 1;
 }
 
-class PlantedInAKernel : public Simulated {
+class PlantedInAKernel : public SimulatedGpu {
  protected:
   PlantedInAKernel() {
     std::vector<std::int32_t> numbers(static_cast<std::size_t>(kElements));

@@ -21,7 +21,7 @@ at::Tensor figure_on(const c10::Device& device, double value) {
   return at::full({}, value, at::TensorOptions(at::kFloat).device(device)) + 1;
 }
 
-class LateRecordsOfGpus : public Simulated {
+class LateRecordsOfGpus : public SimulatedGpu {
  protected:
   void add(LateRecords& late, const at::Tensor& figure) {
     late.add({figure, at::Tensor()}, [this](const LateRecords::Values& read) {
@@ -97,7 +97,7 @@ TEST_F(LateRecordsOfGpus, PinNoMoreMemoryAsTheyGoOn) {
   EXPECT_EQ(written_.back(), 21);
 }
 
-class EvaluationOnGpus : public Simulated {};
+class EvaluationOnGpus : public SimulatedGpu {};
 
 Evaluation evaluated_on(const c10::Device& device) {
   const Loss loss = [](const at::Tensor& outputs, const at::Tensor& labels) {

@@ -10,10 +10,10 @@
 
 namespace sluice::simcuda::masks_test {
 
-class MasksThere : public Simulated {
+class MasksThere : public SimulatedGpu {
  protected:
   void SetUp() override {
-    Simulated::SetUp();
+    SimulatedGpu::SetUp();
     if (!has_cuda_ipc(kGpu))
       GTEST_SKIP() << "built with nvcc, whose kernels don't run here";
   }

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 /// What is copied in streams of its own.
 constexpr std::int64_t kLarge = 2 * kSmallCopy / sizeof(float);
 
-class Memory : public Simulated {};
+class Memory : public SimulatedGpu {};
 
 TEST_F(Memory, TheHostCanNotTouchTheDevices) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";

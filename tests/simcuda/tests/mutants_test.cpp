@@ -10,7 +10,7 @@
 namespace sluice::simcuda::mutants_test {
 
 /// Everything by name, for the names of tests.
-class StagingMutant : public Simulated,
+class StagingMutant : public SimulatedGpu,
                       public testing::WithParamInterface<Mutant> {};
 
 /// What is copied in streams of its own.
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Planted, StagingMutant,
                          testing::ValuesIn(mutants_of_staging()),
                          [](const auto& info) { return info.param.name; });
 
-class Staging : public Simulated {};
+class Staging : public SimulatedGpu {};
 
 TEST_F(Staging, WithoutADefectIsRightAndNothingIsReported) {
   const Mutant none{"none", copy_to_host,

@@ -125,10 +125,10 @@ std::array<std::vector<Link>, 2> links_of_two() {
   return links;
 }
 
-class NcclGroups : public Simulated {
+class NcclGroups : public SimulatedGpu {
  protected:
   void SetUp() override {
-    Simulated::SetUp();
+    SimulatedGpu::SetUp();
     world_of_test = &world_;
     aborted = 0;
     destroyed = 0;

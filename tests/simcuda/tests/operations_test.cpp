@@ -16,7 +16,7 @@
 
 namespace sluice::simcuda::operations_test {
 
-class Operations : public Simulated {};
+class Operations : public SimulatedGpu {};
 
 namespace nn = torch::nn;
 

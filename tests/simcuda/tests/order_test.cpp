@@ -13,15 +13,15 @@ namespace sluice::simcuda::order_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Order : public Simulated {};
+class Order : public SimulatedGpu {};
 
 /// A copy to the host as staging.cpp makes it, but for what is left out.
-struct Kept {
+struct CopySteps {
   bool order = true;
   bool record_stream = true;
   bool wait = true;
 };
-at::Tensor copied_out(const Kept& kept) {
+at::Tensor copied_out(const CopySteps& kept) {
   at::Tensor sum = at::zeros({1000}, kGpu) + 1;
   if (kept.order) order(sluice::computing_on(kGpu), leaving());
   at::Tensor host = pinned(0);

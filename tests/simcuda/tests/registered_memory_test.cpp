@@ -27,10 +27,10 @@ using testing::HasSubstr;
 /// What is copied in streams of its own.
 constexpr std::int64_t kLarge = 2 * kSmallCopy / sizeof(float);
 
-class RegisteredMemory : public Simulated {
+class RegisteredMemory : public SimulatedGpu {
  protected:
   void SetUp() override {
-    Simulated::SetUp();
+    SimulatedGpu::SetUp();
     if (!can_register_memory(kGpu)) GTEST_SKIP() << "built with nvcc";
     // Before, LibTorch takes no memory for pinned.
     at::empty({1}, at::TensorOptions(kGpu));

@@ -12,7 +12,7 @@ const c10::Device kGpu(c10::DeviceType::CUDA, 0);
 
 /// A test on the simulated GPU, whose reports it keeps. What is left of them at
 /// its end is a failure.
-class Simulated : public testing::Test {
+class SimulatedGpu : public testing::Test {
  protected:
   void SetUp() override { collect_reports(); }
   void TearDown() override {

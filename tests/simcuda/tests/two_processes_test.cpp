@@ -66,7 +66,7 @@ struct Slot {
 };
 
 /// What the two do, but for what is left out.
-struct Kept {
+struct HandOverSteps {
   bool record_ready = true;
   bool wait_ready = true;
   bool record_taken = true;
@@ -74,16 +74,17 @@ struct Kept {
   bool hand_over = true;
 };
 
-class TwoProcesses : public Simulated {
+class TwoProcesses : public SimulatedGpu {
  protected:
   void SetUp() override {
-    Simulated::SetUp();
+    SimulatedGpu::SetUp();
     if (!has_cuda_ipc(kGpu)) GTEST_SKIP() << "built with nvcc";
     forget_processes();
   }
 
   /// Sends twice through the same memory; the receiver takes the first.
-  void send_and_receive(const Kept& kept, const c10::Device& receives) {
+  void send_and_receive(const HandOverSteps& kept,
+                        const c10::Device& receives) {
     const CurrentDevice on(kGpu);
     const auto device = cuda_ipc_device(kGpu);
     std::byte* const source = device->allocate(kBytes);
@@ -102,7 +103,7 @@ class TwoProcesses : public Simulated {
     device->finish(leaving);
   }
 
-  static void receive(const Slot& slot, const Kept& kept,
+  static void receive(const Slot& slot, const HandOverSteps& kept,
                       const c10::Device& receives) {
     forget_contexts();
     const CurrentDevice on(receives);

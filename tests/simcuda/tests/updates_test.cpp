@@ -15,7 +15,7 @@
 
 namespace sluice::simcuda::updates_test {
 
-class Updates : public Simulated {};
+class Updates : public SimulatedGpu {};
 
 NamedTensors weights_on(const c10::Device& device, int count) {
   at::manual_seed(3);

@@ -249,8 +249,8 @@ constexpr const char* kStill =
 
 /// By sample: the residuals of both boundaries, the multipliers, and the
 /// gradients of the sample's own loss in the network without variables.
-struct Settled {
-  explicit Settled(const std::string& boundary) {
+struct SettledRun {
+  explicit SettledRun(const std::string& boundary) {
     Training training(
         small_experiment(kStill + ("boundary = {" + boundary + "}\n")));
     training.train();
@@ -296,8 +296,8 @@ std::string still(const char* policy, int beta) {
 }
 
 TEST(SettledVariables, SettledVariablesOfAPenaltyLeaveAResidualOfOneOverBeta) {
-  const Settled loose(still("penalty", 50));
-  const Settled tight(still("penalty", 500));
+  const SettledRun loose(still("penalty", 50));
+  const SettledRun tight(still("penalty", 500));
   for (std::size_t k = 0; k < 2; ++k) {
     EXPECT_NEAR(size_of(loose.residuals[k]) / size_of(tight.residuals[k]), 10,
                 1)
@@ -309,8 +309,8 @@ TEST(SettledVariables, SettledVariablesOfAPenaltyLeaveAResidualOfOneOverBeta) {
 }
 
 TEST(SettledVariables, SettledVariablesOfAnAugmentedLagrangianLeaveNone) {
-  const Settled settled(still("augmented_lagrangian", 5));
-  const Settled penalty(still("penalty", 5));
+  const SettledRun settled(still("augmented_lagrangian", 5));
+  const SettledRun penalty(still("penalty", 5));
   for (std::size_t k = 0; k < 2; ++k) {
     EXPECT_LT(size_of(settled.residuals[k]),
               0.02 * size_of(penalty.residuals[k]))

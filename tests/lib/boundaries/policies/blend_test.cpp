@@ -53,7 +53,7 @@ NamedTensors only(const NamedTensors& all, const std::string& prefix) {
   return chosen;
 }
 
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override {
     if (record.text("kind") == "train") records.push_back(record);
@@ -96,7 +96,7 @@ TEST(Shadow, ShadowOfALocalLossTrainsItsHead) {
 }
 
 TEST(Shadow, IsMeasuredInTheRecordsOfTraining) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(
       small_experiment(kNet + rate(0.1) + beside("shadow = true")), kept);
   training.train();
@@ -111,7 +111,7 @@ TEST(Shadow, IsMeasuredInTheRecordsOfTraining) {
 /// A linear top with squared loss has a gradient that a linear synthesizer can
 /// represent: the figures say that it has found it.
 TEST(Shadow, FiguresGoToOneForASynthesizerThatFindsTheGradient) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(
       small_experiment(std::string("turns = 1500\nblocks = ['0', '1']\n"
                                    "model = {hidden = [12]}\n"

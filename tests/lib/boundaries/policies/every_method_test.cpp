@@ -47,7 +47,7 @@ TEST_P(EveryMethod, X2_NoGradientDependsOnALaterBatch) {
   const Applications more = applications("turns = 12\ndrain = false\n" + net());
   ASSERT_EQ(few.size(), 3U);
   for (const auto& [block, updates] : few) {
-    std::vector<Applied> before = more.at(block);
+    std::vector<AppliedUpdate> before = more.at(block);
     ASSERT_GE(before.size(), updates.size());
     before.resize(updates.size());
     EXPECT_EQ(difference(updates, before), "") << "block " << block;
@@ -87,8 +87,8 @@ TEST_P(EveryMethod, X3_WithLearningOnlyBackpropIsBackprop) {
   const Applications backprop =
       applications(std::string("turns = 8\n") + kMlp + rate(0.05) +
                    "boundary = {policy = 'backprop'}\n");
-  std::vector<Applied> own = found.at(1);
-  for (Applied& update : own)
+  std::vector<AppliedUpdate> own = found.at(1);
+  for (AppliedUpdate& update : own)
     update.gradients.resize(backprop.at(1)[0].gradients.size());
   EXPECT_EQ(difference(own, backprop.at(1)).empty(),
             GetParam().name == "Backprop");
@@ -180,14 +180,14 @@ INSTANTIATE_TEST_SUITE_P(Methods, TrueMethod, testing::ValuesIn(true_methods()),
                          [](const auto& info) { return info.param.name; });
 
 /// The metrics.
-class Kept final : public Sink {
+class RecordList final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
   std::vector<Record> records;
 };
 
 double figure(const std::string& boundary, int block, const char* name) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training training(
       small_experiment(kMlp + rate(0.05) + "boundary = " + boundary + "\n"),
       kept);

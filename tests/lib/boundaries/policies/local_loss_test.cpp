@@ -65,9 +65,9 @@ TEST(Backprop, L3_WeightsAboveChangeTheGradient) {
 }
 
 /// A head that gets other labels.
-class Mislabelled final : public Lower {
+class MislabellingPolicy final : public Lower {
  public:
-  explicit Mislabelled(std::unique_ptr<Lower> policy)
+  explicit MislabellingPolicy(std::unique_ptr<Lower> policy)
       : policy_(std::move(policy)) {}
   Traits traits() const override { return policy_->traits(); }
   Signal signal(const BatchContext& context) override {
@@ -92,7 +92,7 @@ TEST(LocalLoss, B2_LabelsOfAHeadChangeTheGradientsOfItsBlockOnly) {
   right.train();
   MakeLower& make = experiment.phases[0][1].make.lower;
   make = [make](const BoundarySite& site) {
-    return std::make_unique<Mislabelled>(make(site));
+    return std::make_unique<MislabellingPolicy>(make(site));
   };
   Training wrong(experiment);
   wrong.train();

@@ -20,9 +20,9 @@ int& forwards() {
   return count;
 }
 
-class Counted final : public Predictor {
+class CountedPredictor final : public Predictor {
  public:
-  explicit Counted(std::shared_ptr<Predictor> synthesizer)
+  explicit CountedPredictor(std::shared_ptr<Predictor> synthesizer)
       : inner_(register_module("inner", std::move(synthesizer))) {}
   at::Tensor forward(const at::Tensor& features, const at::Tensor& labels,
                      const Pass& pass) override {
@@ -36,7 +36,7 @@ class Counted final : public Predictor {
 
 MakePredictor configure_counted(Fields& fields) {
   return [make = configure_synthesizer(fields)](const BoundarySite& site) {
-    return std::make_shared<Counted>(make(site));
+    return std::make_shared<CountedPredictor>(make(site));
   };
 }
 

@@ -46,16 +46,17 @@ NamedTensors only(const NamedTensors& all, const std::string& prefix) {
 }
 
 /// What a policy was shown and what it answered, by batch.
-struct Seen {
+struct PolicyAnswers {
   std::map<std::int64_t, at::Tensor> features;
   std::map<std::int64_t, at::Tensor> signals;
   std::map<std::int64_t, at::Tensor> targets;
   std::map<std::int64_t, double> losses;
 };
 
-class Watched final : public Lower {
+class RecordingPolicy final : public Lower {
  public:
-  Watched(std::unique_ptr<Lower> policy, std::shared_ptr<Seen> seen)
+  RecordingPolicy(std::unique_ptr<Lower> policy,
+                  std::shared_ptr<PolicyAnswers> seen)
       : policy_(std::move(policy)), seen_(std::move(seen)) {}
   Traits traits() const override { return policy_->traits(); }
   Signal signal(const BatchContext& context) override {
@@ -78,20 +79,21 @@ class Watched final : public Lower {
 
  private:
   std::unique_ptr<Lower> policy_;
-  std::shared_ptr<Seen> seen_;
+  std::shared_ptr<PolicyAnswers> seen_;
 };
 
-void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
+void watch(Experiment& experiment, int boundary,
+           std::shared_ptr<PolicyAnswers> seen) {
   MakeLower& make = by_block(experiment.phases[0], boundary).make.lower;
   make = [make, seen](const BoundarySite& site) -> std::unique_ptr<Lower> {
-    return std::make_unique<Watched>(make(site), seen);
+    return std::make_unique<RecordingPolicy>(make(site), seen);
   };
 }
 
 /// Predicts the gradient that it was given: an oracle, when that is the truth.
-class Told final : public Lower {
+class SignalOracle final : public Lower {
  public:
-  explicit Told(std::map<std::int64_t, at::Tensor> signals)
+  explicit SignalOracle(std::map<std::int64_t, at::Tensor> signals)
       : signals_(std::move(signals)) {}
   Traits traits() const override {
     return {.cut = true, .own = true, .learns = true};
@@ -113,9 +115,9 @@ class Told final : public Lower {
 
 TEST(SyntheticGradient, D1_WithThePerfectSynthesizerIsBackprop) {
   Experiment experiment = small_experiment(kNet + rate(0.1) + kBackprop);
-  std::vector<std::shared_ptr<Seen>> seen;
+  std::vector<std::shared_ptr<PolicyAnswers>> seen;
   for (int boundary : {1, 2}) {
-    seen.push_back(std::make_shared<Seen>());
+    seen.push_back(std::make_shared<PolicyAnswers>());
     watch(experiment, boundary, seen.back());
   }
   Training backprop(experiment);
@@ -125,7 +127,7 @@ TEST(SyntheticGradient, D1_WithThePerfectSynthesizerIsBackprop) {
                                     "boundary = {policy = 'local_loss'}\n");
   for (std::size_t i = 0; i < 2; ++i)
     cut.phases[0][i].make = [signals = seen[i]->signals](const BoundarySite&) {
-      return std::make_unique<Told>(signals);
+      return std::make_unique<SignalOracle>(signals);
     };
   Training oracle(cut);
   oracle.train();
@@ -162,7 +164,7 @@ TEST(SyntheticGradient, D3_TheFirstSignalIsExactlyZero) {
         "hidden = 2, label = true"}) {
     const std::string lines = std::string("turns = 1\n") + kNet + rate(0.1);
     Experiment experiment = small_experiment(lines + dni(synthesizer));
-    const auto seen = std::make_shared<Seen>();
+    const auto seen = std::make_shared<PolicyAnswers>();
     watch(experiment, 1, seen);
     Training training(experiment);
     const NamedTensors before = copies_of(training.weights());
@@ -210,7 +212,7 @@ TEST(SyntheticGradient, D6_ALinearSynthesizerFindsALinearGradient) {
         rate(0) +
         dni(std::string(synthesizer) +
             ", optimizer = {name = 'adam', lr = 0.01}"));
-    const auto seen = std::make_shared<Seen>();
+    const auto seen = std::make_shared<PolicyAnswers>();
     watch(experiment, 1, seen);
     Training training(experiment);
     training.train();
@@ -225,7 +227,7 @@ TEST(SyntheticGradient, D8_TheTopTargetIsTheTrueGradient) {
   for (const int target_delay : {0, 1}) {
     Experiment experiment =
         small_experiment(kNet + rate(0) + dni("hidden = 1", target_delay));
-    const auto seen = std::make_shared<Seen>();
+    const auto seen = std::make_shared<PolicyAnswers>();
     watch(experiment, 2, seen);
     Training training(experiment);
     const NamedTensors top = training.block(3).weights();
@@ -379,7 +381,7 @@ TEST(SyntheticGradient,
     Experiment experiment =
         small_experiment(std::string("turns = 1\n") + net + rate(0.1) +
                          dni("hidden = 2, label = true, random_bias = true"));
-    const auto seen = std::make_shared<Seen>();
+    const auto seen = std::make_shared<PolicyAnswers>();
     watch(experiment, 1, seen);
     Training(experiment).train();
     const at::Tensor& first = seen->signals.at(0);

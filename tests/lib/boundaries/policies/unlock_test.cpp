@@ -56,7 +56,7 @@ NamedTensors only(const NamedTensors& all, const std::string& prefix) {
   return chosen;
 }
 
-class Kept final : public Sink {
+class RecordValues final : public Sink {
  public:
   void write(const Record& record) override { records.push_back(record); }
   /// Values of that name in a block's records.
@@ -157,9 +157,9 @@ class Witnessing final : public Lower {
 };
 
 /// Says them again.
-class Told final : public Lower {
+class TruthOracle final : public Lower {
  public:
-  explicit Told(Truth gradients) : gradients_(std::move(gradients)) {}
+  explicit TruthOracle(Truth gradients) : gradients_(std::move(gradients)) {}
   Traits traits() const override {
     return {
         .cut = true, .own = true, .learns = true, .upper = UpperEnd::from_data};
@@ -197,13 +197,13 @@ TEST(Unlock, D7_WithPerfectInputsAndSignalsIsBackprop) {
   Experiment unlocked = small_experiment(kNet + rate(0.1) + dni(kUnlock));
   for (std::size_t i = 0; i < 2; ++i)
     unlocked.phases[0][i].make = {[g = *gradients[i]](const BoundarySite&) {
-                                    return std::make_unique<Told>(g);
+                                    return std::make_unique<TruthOracle>(g);
                                   },
                                   [h = *features[i]](const BoundarySite& site) {
                                     return make_input_model_end(
                                         std::make_shared<InputOracle>(h), site);
                                   }};
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordValues>();
   Training oracle(unlocked, kept);
   oracle.train();
   EXPECT_EQ(difference(oracle.weights(), backprop.weights()), "");
@@ -221,7 +221,7 @@ TEST(Unlock, D7_WithInputModelsThatLearnIsNotBackprop) {
 }
 
 TEST(Unlock, AnInputModelComesCloserToTheFeatures) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordValues>();
   Training training(
       small_experiment(
           "turns = 100\n" + std::string(kNet) + rate(0) +
@@ -244,7 +244,7 @@ TEST(Unlock, AnInputModelComesCloserToTheFeatures) {
 
 TEST(Unlock, IsEvaluatedOnTheRealFeatures) {
   const auto loss_of = [](const std::string& boundary) {
-    const auto kept = std::make_shared<Kept>();
+    const auto kept = std::make_shared<RecordValues>();
     Training training(small_experiment(kNet + rate(0) + boundary), kept);
     training.train();
     for (const Record& record : kept->records)
@@ -292,7 +292,7 @@ TEST(Unlock, UnlockOfOneBoundaryLeavesTheOthersLocked) {
 
 TEST(Unlock, TrainsOnMaps) {
   for (const char* options : {"hidden = 0, label = true", "hidden = 1"}) {
-    const auto kept = std::make_shared<Kept>();
+    const auto kept = std::make_shared<RecordValues>();
     Training training(
         small_experiment(
             std::string("blocks = ['0', '1', '2-']\nturns = 30\n"

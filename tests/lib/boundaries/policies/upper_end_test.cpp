@@ -19,12 +19,13 @@ std::string net(double lr) {
 }
 
 /// What has come down beside the gradients, in the order of the lessons.
-using Seen = std::vector<Tensors>;
+using LessonTensors = std::vector<Tensors>;
 
 /// Back-propagation that gets the weights of the block above.
-class Told final : public Lower {
+class BackpropWithWeights final : public Lower {
  public:
-  explicit Told(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
+  explicit BackpropWithWeights(std::shared_ptr<LessonTensors> seen)
+      : seen_(std::move(seen)) {}
   Traits traits() const override {
     return {.learns = true, .upper = UpperEnd::answers};
   }
@@ -39,7 +40,7 @@ class Told final : public Lower {
   }
 
  private:
-  std::shared_ptr<Seen> seen_;
+  std::shared_ptr<LessonTensors> seen_;
 };
 
 class Telling final : public Upper {
@@ -52,23 +53,25 @@ class Telling final : public Upper {
   }
 };
 
-struct Learned {
+struct TrainingOutcome {
   NamedTensors weights;
-  Seen told;
+  LessonTensors told;
   Tensors of_block_2;
 };
 
-Learned learned(double lr) {
+TrainingOutcome learned(double lr) {
   Experiment experiment = small_experiment(net(lr));
-  const auto seen = std::make_shared<Seen>();
+  const auto seen = std::make_shared<LessonTensors>();
   const MakeBoundary make = {
-      [=](const BoundarySite&) { return std::make_unique<Told>(seen); },
+      [=](const BoundarySite&) {
+        return std::make_unique<BackpropWithWeights>(seen);
+      },
       [](const BoundarySite&) { return std::make_unique<Telling>(); }};
   experiment.phases[0][0].make = make;
   experiment.plans = {
       make_run_plan({{.learns = true, .upper = UpperEnd::answers}, {}}, false)};
   Training training(experiment);
-  Learned done;
+  TrainingOutcome done;
   for (const auto& [name, weight] : training.block(2).weights())
     done.of_block_2.push_back(weight.detach().clone());
   training.train();
@@ -80,7 +83,7 @@ Learned learned(double lr) {
 TEST(UpperEnd, AnswersBesideTheGradients) {
   Training plain(small_experiment(net(0.1)));
   plain.train();
-  const Learned told = learned(0.1);
+  const TrainingOutcome told = learned(0.1);
   EXPECT_EQ(difference(told.weights, plain.weights()), "")
       << "gradients pass as they did";
   ASSERT_EQ(told.told.size(), 6U);

@@ -27,8 +27,8 @@ Applications applications(const std::string& lines) {
 }
 
 /// One layer, and an update that has seen the same gradients for a while.
-struct Stepped {
-  explicit Stepped(const OptimizerOptions& options)
+struct SteppedBlock {
+  explicit SteppedBlock(const OptimizerOptions& options)
       : block(make_block(small_experiment("blocks = 1\n").model, 1, 0, 0, 1,
                          MemoryFormat::contiguous)),
         update({.optimizer = options}, aliases()) {
@@ -82,7 +82,7 @@ double distance(const Tensors& left, const Tensors& right) {
 
 void expect_exact_for_a_constant_gradient(const OptimizerOptions& options,
                                           int steps_before) {
-  Stepped stepped(options);
+  SteppedBlock stepped(options);
   stepped.step(steps_before);
   const Tensors before = stepped.now();
   const Tensors predicted = stepped.predicted(3);
@@ -106,7 +106,7 @@ TEST(Predict, IsExactForAConstantGradientFromMuonsFirstStep) {
 
 TEST(Predict, CountsTheDecoupledDecayOfAdamwAndMuon) {
   for (const char* name : {"adamw", "muon"}) {
-    Stepped stepped({.name = name, .weight_decay = 0.1});
+    SteppedBlock stepped({.name = name, .weight_decay = 0.1});
     stepped.step(1);
     const Tensors predicted = stepped.predicted(1);
     stepped.step(1);
@@ -115,14 +115,14 @@ TEST(Predict, CountsTheDecoupledDecayOfAdamwAndMuon) {
 }
 
 TEST(Predict, PredictOfNoUpdatesAheadIsTheWeightsAsTheyAre) {
-  Stepped stepped({.momentum = 0.5});
+  SteppedBlock stepped({.momentum = 0.5});
   stepped.step(5);
   EXPECT_EQ(distance(stepped.predicted(0), stepped.now()), 0);
 }
 
 TEST(Predict, MovesNothingBeforeTheFirstStep) {
   for (const char* name : {"sgd", "adam", "adamw", "muon"}) {
-    Stepped stepped({.name = name, .weight_decay = 0.1, .momentum = 0.5});
+    SteppedBlock stepped({.name = name, .weight_decay = 0.1, .momentum = 0.5});
     EXPECT_EQ(distance(stepped.predicted(4), stepped.now()), 0) << name;
   }
 }

@@ -250,12 +250,12 @@ TEST(Petra, PetraOfLayersWithoutAnInverseReplaysTheirInputs) {
 
 /// Most bytes that block 2 holds.
 double most_bytes(const std::string& view, const char* what) {
-  class Kept final : public Sink {
+  class RecordList final : public Sink {
    public:
     void write(const Record& record) override { records.push_back(record); }
     std::vector<Record> records;
   };
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<RecordList>();
   Training(small_experiment(net(view, kRate, 6)), kept).train();
   for (const Record& record : kept->records)
     if (record.text("kind") == "block" && record.number("block", 0) == 2)

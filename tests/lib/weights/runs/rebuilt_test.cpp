@@ -16,14 +16,14 @@ std::string net(const std::string& pipeline) {
          pipeline + "}\n";
 }
 
-struct Trained {
+struct TrainingResult {
   NamedTensors weights;
   std::size_t graphs = 0;  // the most that a block had at once
 };
 
-Trained trained(const std::string& lines) {
+TrainingResult trained(const std::string& lines) {
   Training training(small_experiment(lines));
-  Trained done;
+  TrainingResult done;
   training.watch = [&](const TimedAction& timed) {
     done.graphs = std::max(done.graphs, training.block(timed.seat).graphs());
   };
@@ -35,8 +35,8 @@ Trained trained(const std::string& lines) {
 TEST(Recompute, RecomputeOfAPipelineKeepsNoGraphAndHasTheSameBits) {
   for (const char* order : {"turns", "gpipe", "1f1b"}) {
     const std::string rest = std::string("order = '") + order + "'";
-    const Trained kept = trained(net(rest));
-    const Trained rebuilt = trained(net(rest + ", recompute = true"));
+    const TrainingResult kept = trained(net(rest));
+    const TrainingResult rebuilt = trained(net(rest + ", recompute = true"));
     EXPECT_EQ(difference(rebuilt.weights, kept.weights), "") << order;
     EXPECT_EQ(rebuilt.graphs, 0U) << order;
     EXPECT_GT(kept.graphs, 0U) << order;

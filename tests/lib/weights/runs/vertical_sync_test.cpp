@@ -129,7 +129,7 @@ TEST_P(VerticalSync, IsBackpropAtLearningRateZero) {
 }
 
 /// What blocks tell of themselves.
-class Told final : public Sink {
+class BlockSink final : public Sink {
  public:
   void write(const Record& record) override {
     const auto block = static_cast<int>(record.number("block", 0));
@@ -151,7 +151,7 @@ class Told final : public Sink {
 };
 
 TEST_P(VerticalSync, ForwardsABatchWithOneVersionInAllBlocks) {
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<BlockSink>();
   Training(small_experiment(net(GetParam().ranges, 0.05) +
                             ddg("vertical_sync") + "log_every = 1\n"),
            told)
@@ -167,7 +167,7 @@ TEST_P(VerticalSync, ForwardsABatchWithOneVersionInAllBlocks) {
 }
 
 TEST_P(VerticalSync, KeepsAsManyVersionsAsThereAreBlocks) {
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<BlockSink>();
   Training(
       small_experiment(net(GetParam().ranges, 0.05) + ddg("vertical_sync")),
       told)
@@ -192,7 +192,7 @@ TEST(VerticalSync, IsNotStashOnceWeightsMove) {
 /// Delays of two turns between blocks too, in either order, and with windows.
 TEST(VerticalSync, GoesWithOtherDelays) {
   for (const char* order : {"A", "B"}) {
-    const auto told = std::make_shared<Told>();
+    const auto told = std::make_shared<BlockSink>();
     Training(
         small_experiment(net(kCuts[2].ranges, 0.05) +
                          "boundary = {policy = 'fully_decoupled', order = '" +
@@ -216,7 +216,7 @@ TEST(VerticalSync, BeginsAboveACutAnew) {
       net(kCuts[2].ranges, 0.05) +
       "boundary = {1 = {policy = 'local_loss'}, 2 = {policy = "
       "'delayed_gradient', weights = 'vertical_sync'}}\n";
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<BlockSink>();
   Training(small_experiment(rest), told).train();
   for (const auto& [batch, versions] : told->versions) {
     EXPECT_EQ(versions.at(1), batch);
@@ -230,7 +230,7 @@ TEST(VerticalSync, BeginsInAPhaseOfATimetableAnew) {
   const std::string before = net(kCuts[2].ranges, 0.05) +
                              "boundary = {policy = 'backprop'}\n"
                              "timetable = [{turn = 10, ";
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<BlockSink>();
   Training(small_experiment(before +
                             "boundary = {policy = 'delayed_gradient', weights "
                             "= 'vertical_sync'}}]\n"),

@@ -13,9 +13,9 @@
 namespace sluice {
 
 /// Commands that are refused: one error line, exit status 2, nothing written.
-class Untouched : public Program {
+class RefusedCommand : public Program {
  protected:
-  Untouched() { std::filesystem::create_directory(path("work")); }
+  RefusedCommand() { std::filesystem::create_directory(path("work")); }
 
   /// Runs sluice in the folder `work` of the test's own, and expects that.
   /// `before` is put before the program: variables of its environment.
