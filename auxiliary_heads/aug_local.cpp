@@ -53,7 +53,8 @@ struct AugLocalOptions {
   }
 };
 
-/// As Python's round: to even from the middle.
+/// The nearest whole number; halves go to the even one, as Python's round()
+/// does.
 std::int64_t rounded(double value) {
   return std::llrint(value);
 }

@@ -26,7 +26,8 @@ void check_maps(const BoundarySite& site, std::string_view head);
 /// Whether the features are the tokens of an image, [T, C], as of ViT. A model
 /// that is unknown may be one of texts.
 bool has_image_tokens(const BoundarySite& site);
-/// As check_features(), or such tokens.
+/// Checks as check_features() does, or that the features are tokens of an
+/// image.
 void check_features_or_tokens(const BoundarySite& site, std::string_view head);
 /// Checks that the features are those of texts, [T, C].
 void check_sequences(const BoundarySite& site, std::string_view head);

@@ -33,7 +33,7 @@ std::int64_t padding(std::int64_t size, std::int64_t kernel) {
 
 at::Tensor similarity_matrix(const at::Tensor& features) {
   constexpr double kEpsilon = 1e-8;
-  // In bfloat16 the differences that the matrix is about would be lost.
+  // The matrix is of small differences, which bfloat16 would lose.
   const FullPrecisionScope full_precision;
   const at::Tensor rows = rows_of(
       features.to(c10::promoteTypes(features.scalar_type(), at::kFloat)));

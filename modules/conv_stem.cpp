@@ -47,7 +47,8 @@ LayerSpec conv_stem(const SampleShape& image, std::int64_t channels) {
   const auto elements = static_cast<double>(channels * image[1] * image[2]);
   return {.name = fmt::format("conv {}->{} 3x3, norm", inputs, channels),
           .make = [=] { return std::make_shared<ConvStem>(inputs, channels); },
-          // For each output its weights, a norm and a nonlinearity.
+          // Operations for each output: the filter's weights, a norm and a
+          // nonlinearity.
           .flops = elements * (static_cast<double>(9 * inputs) + 3),
           .output = output};
 }

@@ -9,7 +9,7 @@ namespace sluice {
 
 at::Tensor with_labels(const at::Tensor& samples, const at::Tensor& labels,
                        std::int64_t classes) {
-  // As bright as the brightest pixel of a normalised image.
+  // About the brightest pixel of a normalised image.
   constexpr double kLabelValue = 3;
   const at::Tensor flat = samples.flatten(1);  // [N, D]
   SLUICE_CHECK(flat.size(1) >= classes, "{} classes don't fit into {} values",

@@ -27,7 +27,8 @@ struct LayerType {
   unsigned takes = 0;
   /// Name of the layer in the entry, which has one of each; empty: none.
   std::string_view member = {};
-  /// By weights: then the model can be cut below it.
+  /// Whether the layer multiplies by weights: then the model can be cut below
+  /// it.
   bool multiplies = false;
 };
 using LayerRow = Row<LayerType>;

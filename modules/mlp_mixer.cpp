@@ -74,7 +74,7 @@ class MixerPatches final : public Layer {
   torch::nn::Conv2d patches_;
 };
 
-/// Over the last dimension.
+/// An MLP over the last dimension.
 std::shared_ptr<Chain> mixer_mlp(std::int64_t width, std::int64_t hidden,
                                  double dropout) {
   auto chain = std::make_shared<Chain>();
@@ -145,7 +145,8 @@ LayerSpec mixer_layer(const MixerOptions& options, std::int64_t places) {
   const auto by_tokens = static_cast<double>(options.token_hidden);
   const auto by_channels = static_cast<double>(options.channel_hidden);
   const double products = 2 * c * t * (by_tokens + by_channels);
-  // Two norms, two sums; the activations of both MLPs.
+  // Operations beside the products: two norms, two sums, and the activations of
+  // both MLPs.
   const double others = 6 * c * t + c * by_tokens + t * by_channels;
   return {.name = fmt::format("mixer {}, {} places", options.width, places),
           .make =

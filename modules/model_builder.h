@@ -54,7 +54,7 @@ class ModelBuilder {
   ModelBuilder& entry();
   /// [C, H, W] -> [C H W]; nothing for a flat shape.
   ModelBuilder& flatten();
-  /// For a text a linear layer at every place.
+  /// A linear layer; for a text, one at every place.
   ModelBuilder& linear(std::int64_t outputs);
   ModelBuilder& conv(std::int64_t channels, SlidingWindow window);
   /// BatchNorm of the shape at hand.

@@ -116,7 +116,8 @@ LayerSpec residual_block(const SampleShape& input, std::int64_t outputs,
               [=] {
                 return std::make_shared<ResidualBlock>(inputs, outputs, stride);
               },
-          // Two norms, two nonlinearities and the sum for each output.
+          // Operations beside the weights, for each output: two norms, two
+          // nonlinearities and the sum.
           .flops = elements(output) * (weights + 7),
           .output = output,
           .for_input =

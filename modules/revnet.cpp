@@ -51,7 +51,7 @@ struct RevNetOptions {
   }
 };
 
-/// Two 3x3 convolutions, each with a norm, and a ReLU between them.
+/// A branch of two 3x3 convolutions, each with a norm, and a ReLU between them.
 class RevNetBranch {
  public:
   RevNetBranch(torch::nn::Module& owner, std::int64_t inputs,

@@ -13,7 +13,7 @@ namespace sluice {
 /// wants to. Throws UserError, one line, for any other file.
 torch::jit::Module load_script(const std::string& file, bool is_trusted);
 
-/// Among an error's many lines the one that says what is wrong.
+/// The line of a TorchScript error that says what is wrong, among many.
 std::string script_error(const std::exception& error);
 
 }  // namespace sluice

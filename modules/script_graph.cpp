@@ -40,7 +40,7 @@ class LoweredScript {
     graph.eraseInput(0);
   }
 
-  /// By the value that it is in the graph.
+  /// Inputs by their values in the graph.
   const std::map<const jit::Value*, ScriptInput>& inputs() const {
     return inputs_;
   }

@@ -32,7 +32,7 @@ struct ScriptPart {
   /// threads at a time.
   torch::jit::Code code = {};
   std::vector<ScriptInput> inputs = {};
-  /// Whose functions `code` refers to.
+  /// The module whose functions `code` refers to.
   torch::jit::Module module = {};
 };
 

@@ -75,7 +75,8 @@ LayerSpec token_classifier(const TokenClassifierOptions& options,
                           is_mean ? "mean of tokens" : "first token",
                           options.width, options.classes),
       .make = [options] { return std::make_shared<TokenClassifier>(options); },
-      // Two for each element of the norm, and what the mean reads.
+      // Two operations for each element of the norm, one more where the mean
+      // reads it.
       .flops = static_cast<double>(options.width * options.classes) +
                normalised * (is_mean ? 3 : 2),
       .output = {options.classes}};

@@ -31,7 +31,8 @@ struct PredictorSpec {
 // Kinds, each in the file of its name. Their members are called "linear1" or
 // "conv1" and "norm1", and so on, "last" and "label"; weights are not set yet.
 
-/// Any shape -> [C]; [T, C] -> [T, C], place by place.
+/// A linear synthesizer: features of any shape give [C], and tokens [T, C] give
+/// [T, C], place by place.
 std::shared_ptr<Predictor> linear_predictor(const PredictorSpec& spec);
 /// [C', H', W'] -> [C, H, W].
 std::shared_ptr<Predictor> conv_predictor(const PredictorSpec& spec);

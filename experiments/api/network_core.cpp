@@ -270,7 +270,8 @@ Evaluation NetworkCore::evaluate(const at::Tensor& inputs,
   return evaluation;
 }
 
-/// In the scratch folder, when all blocks have written their part.
+/// Path of a checkpoint in the scratch folder, once all blocks have written
+/// their part.
 std::string NetworkCore::checkpoint() {
   give({.first_turn = turn_,
         .end_turn = turn_,

@@ -34,7 +34,7 @@ void refuse_twice(const ConfigNode& config, const char* key,
                     key, member);
 }
 
-/// As a config's list of ranges: "0-1", "2-3", "4-".
+/// The blocks as a config's list of ranges: "0-1", "2-3", "4-".
 ConfigNode blocks_of(const NetworkOptions& options) {
   const std::int64_t layers = std::ssize(options.layers);
   ConfigNode::Array ranges;

@@ -33,7 +33,7 @@ struct Choice {
 
 /// What a Network is made from.
 struct NetworkOptions {
-  /// From the input up.
+  /// The network's layers, from the input up.
   std::vector<LayerFactory> layers = {};
   /// A batch like those of step(), for its sizes and its type alone: [N, ...]
   /// of float32, or of tokens, int64 [N, T].

@@ -149,7 +149,7 @@ Model model_drawn_by_seed(const std::vector<LayerFactory>& factories,
     spec.flops = multiply_adds(*own.layers[i], spec.output);
   }
   model.draw = [all](std::uint64_t seed) {
-    // With the keys of make_layers().
+    // Each layer draws with the key that make_layers() gives it.
     for (std::size_t i = 0; i < all.size(); ++i)
       all[i]->with_key(random_key({seed, i, key_part("weights")}));
   };

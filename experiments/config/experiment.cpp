@@ -68,7 +68,8 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
   experiment.manual = std::move(manual);
 }
 
-/// To what gradients take, where the input goes down beside them.
+/// Adds the input's bytes to those of gradients, where the input goes down
+/// beside them.
 void add_returned_inputs(Experiment& experiment) {
   for (const BlockPlan& block : experiment.plans.front().blocks)
     if (block.replica == 1 && block.returns_input)

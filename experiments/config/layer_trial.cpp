@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// As the source gives them.
+/// Samples of zeros, in the shape and type in which the source gives samples.
 at::Tensor zero_samples(const Model& model, std::int64_t samples) {
   std::vector<std::int64_t> sizes = {samples};
   if (model.trains_on_pairs) sizes.push_back(2);

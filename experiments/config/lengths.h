@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// By which all that is said in epochs becomes turns.
+/// Turns of an epoch, by which all lengths in epochs become turns.
 Epochs epochs_of(const Experiment& experiment);
 
 /// What happens after every so many epochs; 0: never.

@@ -142,7 +142,7 @@ class SplitTable {
     }
   }
 
-  /// Unless it was meant for another number of them.
+  /// Refuses a value, unless it was meant for another number of blocks.
   void refuse(const ConfigNode& value, std::string_view key,
               const std::string& why) {
     std::string text =

@@ -218,7 +218,8 @@ void check_softsync(const Experiment& experiment, const Fields& top) {
                              options.correction));
 }
 
-/// Who counts is what a clock decides.
+/// Refuses backup workers and quorums where no clock decides which replicas
+/// count.
 void check_quorum(const Experiment& experiment, const Fields& top) {
   const ReplicaKind& kind = experiment.replicas.kind;
   const std::int64_t count = experiment.replicas.count;

@@ -33,7 +33,7 @@ struct ReplicaSettings {
   std::int64_t of_block(int block) const {
     return counts.empty() ? count : by_block(counts, block);
   }
-  /// As the key `count` says it: "2", or "[2, 1]".
+  /// Replicas as the key `count` has them: "2", or "[2, 1]".
   std::string count_text() const;
   Deals deals() const { return {count, since_turn, since_deal}; }
   bool uses_mpi() const { return group == GroupKind::mpi; }

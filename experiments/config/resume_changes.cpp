@@ -113,7 +113,7 @@ class Comparison {
         add(leaf.path, was->literal(), *leaf.node, leaf.node->literal());
       return;
     }
-    // Without an override it is younger than the run, or pinned since.
+    // A value without an override is younger than the run, or was pinned since.
     if (leaf.node->origin.layer < kCommandLineLayer) return;
     const auto usual = defaults_.find(key_of_all(leaf.path));
     const bool is_default =

@@ -48,7 +48,7 @@ class Assistant {
   /// its votes mean nothing: use none of them, and teach it nothing.
   bool is_alive() const { return alive_; }
 
-  /// As "<name>.weights.*" and "<name>.alive".
+  /// Adds the assistant's tensors as "<name>.weights.*" and "<name>.alive".
   void save(const std::string& name, NamedTensors& all) const;
   void restore(const std::string& name, const SavedState& saved);
 

@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, double>> AssistedSource::learn(
            static_cast<double>(drawn.end) / static_cast<double>(per_pass_)}};
 }
 
-/// As they are without random changes: what the assistant goes by.
+/// A batch without random changes, which the assistant goes by.
 Batch AssistedSource::plain(const std::vector<std::int64_t>& indices,
                             std::int64_t pass) const {
   return samples_->batch(

@@ -44,7 +44,7 @@ class AssistedSource final : public Source {
   /// batch, and "passes" of the stream when it was full.
   std::vector<std::pair<std::string, double>> learn(
       std::int64_t t, const at::Tensor& losses) override;
-  /// As "assistant.*".
+  /// The assistant's tensors, named "assistant.*".
   NamedTensors state() const override;
   void restore(const NamedTensors& state, std::string_view source) override;
 

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-/// In [-most, most], each equally often.
+/// A whole number in [-most, most], each equally often.
 std::int64_t shift(KeyedRandom& random, std::int64_t most) {
   return static_cast<std::int64_t>(
              random.below(static_cast<std::uint64_t>(2 * most + 1))) -

@@ -62,7 +62,7 @@ ImageBox draw_resized_crop(const Augmentation& augmentation, EpochKey key,
                            std::int64_t index, std::int64_t height,
                            std::int64_t width);
 
-/// For the sample `index`, of height x width pixels.
+/// Draws the change of sample `index`, an image of height x width pixels.
 ImageChange draw_change(const Augmentation& augmentation, EpochKey key,
                         std::int64_t index, std::int64_t height,
                         std::int64_t width);

@@ -4,7 +4,8 @@
 
 namespace sluice {
 
-/// From root/cifar-10-batches-bin: data_batch_{1..5}.bin and test_batch.bin.
+/// CIFAR-10 from root/cifar-10-batches-bin: data_batch_{1..5}.bin and
+/// test_batch.bin.
 MakeDataSet configure_cifar10(Fields& options);
 
 /// From root/cifar-100-binary: train.bin and test.bin; the option `labels` says

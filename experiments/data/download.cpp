@@ -110,7 +110,8 @@ class Transfer {
     set(CURLOPT_ERRORBUFFER, message_.data());
     set(CURLOPT_WRITEFUNCTION, &Transfer::receive);
     set(CURLOPT_WRITEDATA, this);
-    // Not CURLOPT_RESUME_FROM, which gives up when the server sends it all.
+    // CURLOPT_RANGE: CURLOPT_RESUME_FROM gives up when the server sends the
+    // whole file.
     range_ = fmt::format("{}-", here_);
     if (here_ > 0) set(CURLOPT_RANGE, range_.c_str());
   }

@@ -33,7 +33,7 @@ std::string name_of(const std::string& path) {
   return name.extension() == ".gz" ? name.stem() : name;
 }
 
-/// With the folder's name, where another file has the same.
+/// A file's name with its folder's, for a name that two files have.
 std::string longer_name_of(const std::string& path) {
   const std::filesystem::path folder =
       std::filesystem::path(path).parent_path();

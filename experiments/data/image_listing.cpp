@@ -63,7 +63,7 @@ class ImageListing {
   std::vector<std::string> read(const std::string& folder) {
     enter(folder);
     while (!links_.empty()) {
-      // In the order of their names, whatever the file system's is.
+      // Links in the order of their names, whatever the file system's order is.
       std::deque<fs::path> links;
       links.swap(links_);
       std::sort(links.begin(), links.end());

@@ -60,7 +60,8 @@ void move_plane(const ImageFormat& format, const ImageChange& change,
   }
 }
 
-/// In 0..1; written so that it becomes two instructions.
+/// The value, at least 0 and at most 1; written so that it becomes two
+/// instructions.
 float clamped(float value) {
   return std::min(std::max(value, 0.0F), 1.0F);
 }
@@ -211,7 +212,7 @@ class ImageSamples final : public Samples {
     }
   }
 
-  /// After normalisation, where 0 is the mean.
+  /// Sets a square of a normalised image to 0, its mean.
   void cut_out(const ImageChange& change, float* input) const {
     for (std::int64_t c = 0; c < format_.channels; ++c) {
       for (std::int64_t y = change.hole_top; y < change.hole_bottom; ++y) {

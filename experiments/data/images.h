@@ -20,7 +20,8 @@ struct StoredSplit {
   std::vector<std::string> files = {};  ///< that it reads as a whole
 };
 
-/// As image_data_set() below, of images that may stay on the disk.
+/// A data set as image_data_set() makes one, of images that may stay on the
+/// disk.
 DataSet stored_image_data_set(const ImageFormat& format,
                               const Augmentation& augmentation,
                               StoredSplit train, StoredSplit test);

@@ -35,7 +35,7 @@ std::int64_t classes_of_labels(std::span<const std::int64_t> labels,
                                const std::string& name) {
   const auto largest = std::max_element(labels.begin(), labels.end());
   if (largest == labels.end()) throw UserError("{}: has no label", name);
-  // Before 1 is added, which the largest number of all doesn't take.
+  // Checked before 1 is added, which would overflow for the largest integer.
   if (*largest >= std::ssize(labels))
     throw UserError(
         "{}: sample {} has the label {}, which makes more classes than the {} "

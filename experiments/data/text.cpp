@@ -113,7 +113,7 @@ class ByteTokenizer final : public Tokenizer {
       options.test);
 }
 
-/// For evaluations.
+/// Windows of a text for evaluations.
 Windows windows_for(const std::string& path, const char* part,
                     std::int64_t begin, std::int64_t bytes,
                     const TextOptions& options) {

@@ -39,7 +39,7 @@ Indices permutation(std::int64_t size, std::int64_t seed) {
   return order;
 }
 
-/// In the order of the split.
+/// Samples of a split in the split's own order.
 Split in_order(const Split& split, Indices indices) {
   std::sort(indices.begin(), indices.end());
   return some_of(split, std::move(indices));

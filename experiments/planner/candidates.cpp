@@ -31,7 +31,7 @@ bool has_image_tokens(const Model& model) {
          model.layers.front().output.size() == 2;
 }
 
-/// With what this model needs on this model.
+/// The policy's `boundary` table, with what the policy needs on this model.
 ConfigNode boundary_of(const std::string& policy, const Model& model) {
   ConfigNode table;
   table.set("policy", text_node(policy));

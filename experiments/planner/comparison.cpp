@@ -108,7 +108,7 @@ Costs costs_from(const Experiment& experiment,
                   experiment.threads);
 }
 
-/// Which of the machine's devices can't hold their blocks.
+/// The devices of the machine that can't hold their blocks.
 std::vector<std::string> too_large_for(
     const Machine& machine, const std::vector<records::Memory>& memory) {
   std::vector<double> bytes(machine.devices.size());
@@ -218,7 +218,7 @@ class Measurement {
   std::vector<double> alone_;
 };
 
-/// With the speed-up in the middle, and its quartiles.
+/// Fills a row with the median speed-up of its rounds and the quartiles.
 void summarize(std::vector<Speed> rounds, Prediction& row) {
   std::sort(rounds.begin(), rounds.end(),
             [](const Speed& left, const Speed& right) {
@@ -251,7 +251,7 @@ Prediction finished(Candidate& candidate, double one, double turns_per_epoch,
   Prediction row = std::move(candidate.row);
   if (candidate.rounds.empty()) return row;
   summarize(std::move(candidate.rounds), row);
-  // So that the rows' seconds are as the speed-ups say.
+  // Seconds are scaled, so that rows compare as their speed-ups do.
   const auto replicas = static_cast<double>(row.replicas);
   row.speed.seconds_per_turn = replicas * one / row.speed.speed_up;
   row.seconds_per_epoch =

@@ -117,7 +117,7 @@ class ActionTally {
     }
   }
 
-  /// To rebuild an input takes a forward too.
+  /// Forwards that a backward repeats; an input that is rebuilt takes one too.
   static double forwards_again(const BlockPlan& block) {
     if (!replays(block)) return 0;
     return block.weights.rebuilds ? 2 : 1;

@@ -46,7 +46,7 @@ std::string stamp_in(std::string_view bytes) {
   return std::string(rest.substr(0, rest.find('\0')));
 }
 
-/// Without what all stamps begin with.
+/// A stamp without the text that all stamps begin with.
 std::string_view shown(std::string_view stamp) {
   return stamp.substr(std::string_view(SLUICE_STAMP_BEGIN).size());
 }

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// In which a method's axes are found.
+/// Shape of the run in which a method's axes are found.
 inline constexpr ExampleShape kAxesShape = {.blocks = 4, .replicas = 4};
 
 /// All methods and presets with their three axes (planner::method_axes()), as a

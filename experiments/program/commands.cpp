@@ -278,7 +278,7 @@ void print_result(const Experiment& experiment, const RunResult& result) {
     put("To continue: {}\n", way_to_continue(experiment, result.folder));
 }
 
-/// With what the checks of a start say of it.
+/// Reads the experiment of a run, and prints what the checks of a start find.
 Experiment experiment_to_run(const RunArguments& arguments, bool is_checked) {
   if (!arguments.resume.empty()) {
     Experiment experiment = experiment_to_resume(arguments);
@@ -371,7 +371,8 @@ void check_ask_tell(const SweepArguments& arguments) {
         "--samples, --zip, --done and --dry-run");
 }
 
-/// Only the program knows the layers and how far its loop is.
+/// Refuses what needs a program without a loop of its own: that program alone
+/// knows its layers and turns.
 void check_own_loop(const SweepArguments& arguments,
                     const sweep::Sweep& sweep) {
   if (!arguments.loop.read) return;

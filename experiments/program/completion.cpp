@@ -31,7 +31,7 @@ void add_once(const std::string& way, Ways& ways) {
     ways.push_back(way);
 }
 
-/// Behind `list`.
+/// Words that may follow `list`.
 Ways ways_to_list(std::span<const std::string> before) {
   Ways ways;
   const std::vector<ListedTable> tables = listed_tables();
@@ -52,7 +52,7 @@ bool is_value(const KeyDoc& doc) {
          doc.path.find("[]") == std::string::npos;
 }
 
-/// Behind `help`.
+/// Words that may follow `help`.
 Ways ways_to_help(std::span<const CommandWords> commands,
                   std::span<const std::string> before) {
   Ways ways;

@@ -9,7 +9,7 @@ namespace sluice {
 
 void config_command(const ConfigArguments& arguments) {
   ConfigArguments read = arguments;
-  // Without a config the first override stands in its place.
+  // The first argument may be an override: a config isn't required.
   if (read.config.find('=') != std::string::npos) {
     read.overrides.insert(read.overrides.begin(), read.config);
     read.config.clear();

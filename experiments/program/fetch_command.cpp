@@ -65,7 +65,7 @@ class DownloadDisplay {
     line_is_open_ = is_terminal_;
   }
 
-  /// Before an error is printed.
+  /// Ends the line of the progress, before an error is printed.
   void leave() {
     if (line_is_open_) fmt::print("\n");
     std::fflush(stdout);

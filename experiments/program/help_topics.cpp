@@ -176,7 +176,7 @@ std::string text_about_key(const std::string& written,
   }
   std::string text;
   for (const KnownKey& each : found) {
-    // In one paragraph, under its whole name.
+    // A key in one paragraph, under its whole name.
     KeyDoc doc = with_resume_classes(docs_of({&each, 1})).front();
     text += doc.path + "\n";
     doc.path = doc.path.substr(doc.path.rfind('.') + 1);

@@ -78,7 +78,8 @@ void list_command(const ListArguments& arguments) {
   if (arguments.kind.empty()) return list_tables(tables);
   const ListedTable* table = find_table(tables, arguments.kind);
   if (table == nullptr) {
-    // Not a table: something in one, or a published name.
+    // The type isn't a table's name, but something in a table or a published
+    // name.
     const std::string typed =
         arguments.kind + (arguments.name.empty() ? "" : " " + arguments.name);
     fmt::print("{}", text_about(typed, {}));

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// As `is_allowed` says; infinities and NaN never are.
+/// A check of a number by `is_allowed`, which refuses infinities and NaN too.
 CLI::Validator number(const char* name, const char* allowed,
                       bool (*is_allowed)(double)) {
   return {[allowed, is_allowed](std::string& text) {

@@ -128,7 +128,8 @@ planner::Machine machine_of(const PlanArguments& arguments) {
                                    : planner::read_machine(arguments.machine);
 }
 
-/// As many blocks beside each other as this machine has cores for.
+/// Rehearsals of the blocks, as many at the same time as this machine has cores
+/// for.
 std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
   prepare_process(experiment);
   const std::int64_t at_once = planner::blocks_at_once(
@@ -362,7 +363,7 @@ void plan_command(const PlanArguments& arguments) {
   if (arguments.compare) return compare(arguments);
   const Experiment experiment =
       read_to_start(config_of(timed_config(arguments)));
-  // In lockstep a list of actions does not depend on costs.
+  // The list of actions of a run in lockstep doesn't depend on costs.
   const bool needs_costs =
       !arguments.list || runs_free(experiment.plans.front());
   std::vector<Rehearsal> rehearsals;

@@ -23,7 +23,7 @@ constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 constexpr double kLogRatioOfTicks = 5;
 
-/// From values to places in the drawing.
+/// A map from values to places in the drawing.
 struct Axis {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();

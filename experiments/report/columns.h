@@ -32,7 +32,7 @@ struct Column {
   Figure figure = {};
   /// By cell and run; nothing where a run is not done or doesn't know.
   std::vector<std::vector<std::optional<double>>> values = {};
-  /// By cell, unscaled; of a cell with censored runs there is none.
+  /// Figures by cell, unscaled; a cell with censored runs has none.
   std::vector<Spread> spreads = {};
   /// By cell: runs that are done and never came to what the figure counts
   /// until.

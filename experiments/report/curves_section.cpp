@@ -229,7 +229,8 @@ std::vector<Chart> truth_charts(const ReportInput& input) {
   return charts;
 }
 
-/// Against turns alone: the test curves have the rest.
+/// Charts of the validation split against turns alone: the test curves show the
+/// rest.
 std::vector<Chart> validation_charts(const ReportInput& input) {
   std::vector<Chart> charts;
   for (const bool is_accuracy : {true, false}) {

@@ -26,7 +26,7 @@ constexpr std::array<DepthFigure, 3> kDepthFigures = {{
     {"norm_ratio", "ratio of norms, by layer", false},
     {"sign_agreement", "agreement of signs, by layer", true},
 }};
-/// More layers than these have round numbers below them.
+/// Most layers that the axis names one by one; for more, it has round numbers.
 constexpr std::size_t kMostDepthTicks = 12;
 
 double mean_over_turns(const RunSeries& series) {
@@ -35,7 +35,7 @@ double mean_over_turns(const RunSeries& series) {
   return sum / static_cast<double>(series.size());
 }
 
-/// By layer, the mean of each run.
+/// A figure by layer: the mean of each run.
 std::map<int, std::vector<double>> means_by_layer(const StudyCell& cell,
                                                   const char* figure) {
   std::map<int, std::vector<double>> means;

@@ -97,7 +97,7 @@ std::optional<std::int64_t> layer_of_weight(std::string_view name) {
 }
 
 std::string base64(std::span<const std::uint8_t> bytes) {
-  // With room for the zero behind it.
+  // One byte more than the text, for the zero that EVP_EncodeBlock() writes.
   std::vector<unsigned char> text((bytes.size() + 2) / 3 * 4 + 1);
   const int length = EVP_EncodeBlock(text.data(), bytes.data(),
                                      static_cast<int>(bytes.size()));

@@ -13,7 +13,7 @@
 namespace sluice::report {
 namespace {
 
-/// By their dotted paths, as TOML.
+/// Keys of a config by their dotted paths, with their values as TOML.
 using Leaves = std::map<std::string, std::string>;
 
 bool is_zero(const ConfigNode& node) {

@@ -13,7 +13,7 @@ namespace sluice::report {
 /// known.
 struct MeasuredFigure {
   Figure figure = {};
-  /// Only of runs that are done; nothing: it is not known.
+  /// The figure of a run that is done; nothing: not known.
   std::function<std::optional<double>(const RunRecord&,
                                       const std::optional<TurnWork>&)>
       of = {};

@@ -63,7 +63,8 @@ CellStyle StyleBook::next(int colour) {
   if (used_.size() == kAll) used_.clear();
   for (int variant = 0; variant < kStyleVariants; ++variant)
     if (used_.insert({colour, variant}).second) return {colour, variant};
-  // From the end: the owners of a colour begin with its first.
+  // Variants are gone through from the last: a colour's first variant belongs
+  // to its owner.
   for (int variant = kStyleVariants - 1; variant >= 0; --variant)
     for (int other = kStyleColours - 1; other >= 0; --other)
       if (used_.insert({other, variant}).second) return {other, variant};

@@ -37,7 +37,7 @@ class StyleBook {
   std::set<CellStyle> used_;
 };
 
-/// In the order of the cells.
+/// Styles in the order of the cells.
 std::vector<CellStyle> styles_of(const Study& study);
 
 }  // namespace sluice::report

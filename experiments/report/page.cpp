@@ -141,7 +141,7 @@ std::string page_of(const std::string& title, const std::string& lead,
       "initial-scale=1\"/>\n<title>{0}</title>\n<style>{1}{2}</style>\n"
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
       "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
-      // To readers of XML it is text, too.
+      // CDATA makes the script text for readers of XML, too.
       "<script>//<![CDATA[\n{6}{7}{8}//]]></script>\n</body>\n</html>\n",
       escaped(title), kStyle, colours(), escaped(lead), links, body,
       kPageScript, kTableScript, kFoldScript);

@@ -117,7 +117,7 @@ std::string html_of(const ReportInput& input) {
        {"repeat", "Configs, and how to repeat them", repeat_section(input)}});
 }
 
-/// Beside the page: "report" of "report.html".
+/// Name of the files beside the page: "report" for "report.html".
 std::string stem_of(const std::string& page) {
   const fs::path path(page);
   return (path.parent_path() / path.stem()).string();

@@ -16,7 +16,7 @@
 namespace sluice::report {
 namespace {
 
-/// With more axes than these labels say what a cell is.
+/// Most axes for which the label of a cell is made of them.
 constexpr std::size_t kMostAxes = 6;
 /// Pixels of the table where the window has 1280, of a digit, and between
 /// columns.
@@ -79,7 +79,8 @@ std::string class_of_row(const StudyCell& cell, bool is_best) {
   return name.empty() ? "" : fmt::format("class=\"{}\"", name);
 }
 
-/// Without the number of runs where all that are done count.
+/// Text of a figure, without the number of runs where all runs that are done
+/// count.
 std::string figure_text(const Column& column, std::size_t index,
                         const StudyCell& cell) {
   const std::string text = column.text(index);
@@ -112,7 +113,7 @@ std::string figure_html(const Column& column, std::size_t index,
       text);
 }
 
-/// By column: whether it is hidden at first.
+/// Whether each column is hidden at first.
 std::vector<bool> columns_to_fold(const ReportInput& input) {
   const Study& study = input.study;
   double room = kRoom - width_for(9);  // mark and link

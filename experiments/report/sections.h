@@ -37,7 +37,7 @@ std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
 std::string target_section(const ReportInput& input);
-/// Below the charts of truth_section().
+/// The section below the charts of truth_section(), layer by layer.
 std::string truth_by_layer(const ReportInput& input);
 std::string filters_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);

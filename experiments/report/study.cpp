@@ -91,7 +91,7 @@ Study joined(std::vector<Study> parts) {
   return whole;
 }
 
-/// From its start to its last record, in seconds since 1970.
+/// A run from its start to its last record, in seconds since 1970.
 struct Span {
   RunRecord* run = nullptr;
   double begin = 0;

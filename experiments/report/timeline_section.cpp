@@ -87,7 +87,7 @@ std::string box_of(const TracedAction& action, double top, double end) {
   return out;
 }
 
-/// From the edge of the sender's box to that of the taker's.
+/// An arrow from the edge of the sender's box to that of the receiver's.
 std::string arrow_of(const TracedMessage& message,
                      const std::map<int, double>& lanes, double end) {
   const auto from = lanes.find(message.from);

@@ -49,7 +49,7 @@ class Attempt {
   const std::optional<records::Evaluation>& best_evaluation() const {
     return keeper_.best();
   }
-  /// Since it began.
+  /// Seconds since the attempt began.
   double seconds() const { return seconds_since(started_); }
 
  private:

@@ -26,8 +26,8 @@ std::string data_difference(const nlohmann::ordered_json& before,
 /// Without the order of the samples and their batches, in which runs may differ
 /// that are compared.
 nlohmann::ordered_json without_order(nlohmann::ordered_json data);
-/// Without the sizes of the splits that evaluations see, which limit.evaluation
-/// changes.
+/// The data's identity without the sizes of evaluated splits, which
+/// limit.evaluation changes.
 nlohmann::ordered_json without_evaluated(nlohmann::ordered_json data);
 
 /// Throws UserError unless the run's data are the experiment's.

@@ -45,7 +45,7 @@ bool has_own_seats(const Experiment& experiment,
   if (deals_of(checkpoint).replicas != replicas.count ||
       counts_of(checkpoint) != replicas.counts)
     return false;
-  // Which blocks a replica has depends on the cut.
+  // The blocks of a replica depend on the cut where replicas are uneven.
   return !replicas.are_uneven() ||
          is_cut_so(experiment, cut_of({load_state(checkpoint), checkpoint}));
 }

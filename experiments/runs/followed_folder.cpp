@@ -82,7 +82,7 @@ void FollowedFolder::look() {
   removed_();
 }
 
-/// Without a link, where it has been moved back.
+/// Notes that the folder has been moved back: then no link stands in its place.
 void FollowedFolder::note_return() {
   std::error_code error;
   if (!is_linked_ || fs::is_symlink(fs::symlink_status(given_, error))) return;

@@ -42,7 +42,7 @@ Message gradients_like(const Tensors& features, const RunPlan& plan, int ways,
   return message;
 }
 
-/// On the host, as what comes from another process.
+/// A copy in the host's memory, like a message from another process.
 Message copy_of(Message message, const BufferSource& buffers) {
   for (TensorView& tensor : message.tensors) {
     const Buffer from = staged(tensor).buffer;

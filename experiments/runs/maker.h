@@ -33,7 +33,7 @@ class Maker {
 /// What is added to a stretch of run.json beside build, libtorch and engine.
 nlohmann::ordered_json maker_keys(const Experiment& experiment);
 
-/// This process's, for that experiment.
+/// This process as the maker of that experiment.
 Maker maker_here(const Experiment& experiment);
 
 /// By stretch, the first one before the run was first continued. `run`: what

@@ -38,7 +38,8 @@ ConfigNode without_infinities(ConfigNode node) {
   return node;
 }
 
-/// Which of a host's GPUs it is depends on the host.
+/// Kinds of devices without their numbers: which of its GPUs a host takes is
+/// its own affair.
 ConfigNode kinds_of(ConfigNode devices) {
   if (auto* name = std::get_if<std::string>(&devices.value)) {
     name->resize(std::min(name->size(), name->find(':')));

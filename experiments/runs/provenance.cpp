@@ -137,7 +137,8 @@ std::string processor() {
   return "unknown";
 }
 
-/// Then only the program that made them can make them again.
+/// Whether a program has made the run's layers: that program alone can make
+/// them again.
 bool has_own_layers(const Experiment& experiment) {
   if (!experiment.data) return true;  // a network's own loop
   const ConfigNode* model = experiment.resolved.find("model");

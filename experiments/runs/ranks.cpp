@@ -105,7 +105,7 @@ namespace {
 
 constexpr std::chrono::seconds kTimeToTellRank0 = 2 * kTimeToCall;
 
-/// Until rank 0 has taken the note.
+/// Posts the reason, and waits until rank 0 has taken the note.
 void post_for_rank_0(const Rank& rank, const std::string& reason) {
   const auto end = std::chrono::steady_clock::now() + kTimeToTellRank0;
   const PostedNote note(job_of_ended(rank.job, rank.number),
@@ -115,7 +115,7 @@ void post_for_rank_0(const Rank& rank, const std::string& reason) {
     std::this_thread::sleep_for(kPoll);
 }
 
-/// Until all of them have said that they have ended.
+/// Posts the reason, and waits until all other ranks have said that they ended.
 void post_for_others(const Rank& rank, const std::string& reason) {
   const auto end = std::chrono::steady_clock::now() + kTimeToCall;
   const PostedNote note(rank.job, {.refusal = reason});

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// After which the pipe is full, and every history.
+/// The first turn at which the pipe and every history are full.
 std::int64_t full_turn(const RunPlan& plan) {
   std::int64_t longest = 0;
   for (const BlockPlan& block : plan.blocks)
@@ -216,7 +216,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
     rehearsals.back().memory = memory_of(*performer.block, given);
   }
   if (options.beside > 1) {
-    // Other replicas compute beside them too.
+    // Other replicas compute at the same time, too.
     const auto seats = static_cast<std::size_t>(given.seats());
     while (performers.size() <
            std::min<std::size_t>(seats,

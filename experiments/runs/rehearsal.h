@@ -19,7 +19,7 @@ struct Rehearsal {
   std::optional<BlockCosts> beside = {};
 };
 
-/// For the metrics.
+/// The forecast of a block as a record of the metrics.
 records::Forecast forecast_of(const Rehearsal& rehearsal, int block);
 
 struct RehearsalOptions {

@@ -65,7 +65,7 @@ Schedule recorded_schedule(const std::string& folder, int blocks) {
   return schedule;
 }
 
-/// In the place of a replica: what all have agreed on.
+/// Stands for a replica's number where all replicas have agreed.
 constexpr int kAgreed = 0;
 
 class Replay {

@@ -188,7 +188,7 @@ RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
                       std::shared_ptr<FolderLock> lock,
                       const RestartPoint& start) {
   if (options.resume) {
-    // Before the config in the folder is replaced.
+    // Read before reopen() replaces the config in the folder.
     const std::string rate = rate_text(experiment, options.folder, start.turn);
     return RunFolder::reopen(options.folder, std::move(lock), experiment,
                              options.command, start, rate,
@@ -265,7 +265,7 @@ void add_rates(const Experiment& experiment, bool has_ranks,
   const double share = result.samples_per_second *
                        operations_per_sample(experiment.model) /
                        peak_of_cores();
-  // Others had the cores while the peak was measured.
+  // A share above 1: other programs had the cores while the peak was measured.
   if (share <= 1) result.share_of_peak = share;
 }
 

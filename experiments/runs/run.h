@@ -55,7 +55,7 @@ struct RunResult {
   /// What the virtual engine's clock says of each block, under 0 of the run;
   /// empty when nothing took time.
   std::map<int, records::Clock> clock = {};
-  /// By boundary, where they may be: activations that were dropped.
+  /// Number of dropped activations by boundary, where a boundary may drop some.
   std::map<int, std::int64_t> dropped = {};
 };
 

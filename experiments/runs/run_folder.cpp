@@ -102,7 +102,8 @@ std::vector<Record> records_until(const RestartPoint& from,
         record.is<records::Evaluation>() || record.is<records::SavedClock>() ||
         (record.is<records::Phase>() && place.phase.value_or(0) <= from.phase);
     const bool is_drained = place.batch.value_or(at) < from.first_batch;
-    // In the turn of a checkpoint that lacks it.
+    // A checkpoint lacks the replica that was lost in its turn: that record
+    // stays.
     const auto lost = record.as<records::LostReplica>();
     const bool is_missed = lost && from.returning.contains(lost->replica);
     const bool is_before = !from.checkpoint.empty() && at >= 0 &&
@@ -268,7 +269,8 @@ std::string make_run_folder(const std::string& name) {
 
 std::shared_ptr<FolderLock> lock_run(const std::string& folder,
                                      LockOptions options) {
-  // There is one, or will be.
+  // Throws where there is no checkpoint, unless put_back() is about to restore
+  // one.
   if (!KeptFolder::is_left_in(folder)) last_checkpoint(folder);
   options.remedy = "wait for it, or end it";
   auto lock = std::make_shared<FolderLock>(folder, options);

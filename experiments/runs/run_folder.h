@@ -90,7 +90,7 @@ class RunFolder {
   void rewind(const RestartPoint& to);
 
   const std::string& path() const { return path_; }
-  /// When the run began, in seconds since 1970.
+  /// Start of the run, in seconds since 1970.
   double started() const { return started_; }
   /// Records that the run wrote before it was continued: of earlier turns, and
   /// of restarts.

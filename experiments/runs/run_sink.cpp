@@ -8,7 +8,7 @@ namespace sluice {
 
 namespace {
 
-/// With the loss, in nats per token, as bits per byte.
+/// The record, with its loss in nats per token also as bits per byte.
 Record with_bits_per_byte(const Record& record, double bytes_per_token) {
   auto evaluation = record.as<records::Evaluation>();
   if (!evaluation || bytes_per_token <= 0) return record;

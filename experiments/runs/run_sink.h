@@ -34,15 +34,15 @@ class RunSink final : public Sink {
   const std::optional<records::Evaluation>& last_evaluation() const {
     return last_evaluation_;
   }
-  /// By block: what each has cost. Filled at the run's end.
+  /// Costs of each block; known from the run's end on.
   const BlocksOfRun& blocks() const { return blocks_; }
-  /// By block: the memory that was forecast before the first turn.
+  /// Memory of each block as forecast before the first turn.
   const std::map<int, records::Forecast>& forecasts() const {
     return forecasts_;
   }
   /// By block: what the virtual engine's clock says; that of the run under 0.
   const std::map<int, records::Clock>& clock() const { return clock_; }
-  /// By boundary: activations that were dropped.
+  /// Number of dropped activations by boundary.
   const std::map<int, std::int64_t>& dropped() const { return dropped_; }
 
  private:

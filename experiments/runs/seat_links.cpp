@@ -59,7 +59,7 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
   for (const Direction side : {Direction::below, Direction::above})
     for (const int peer : neighbours_of(experiment, seat, side)) {
       const Capacity capacity = capacity_to(experiment, seat, side, peer);
-      // There, up is from the lower number to the higher one.
+      // On a link, up is from the lower number to the higher one.
       const bool is_up = (side == Direction::above) == (seat < peer);
       add(peer, is_up ? capacity : Capacity{capacity.down, capacity.up});
     }
@@ -69,7 +69,7 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
   return peers;
 }
 
-/// Without ends where there is no such peer.
+/// The link to a peer; one without ends where there is no such peer.
 Link take_link(JoinedLinks& joined, int peer) {
   const auto found = joined.peers.find(static_cast<std::uint32_t>(peer));
   return found == joined.peers.end() ? Link() : std::move(found->second);

@@ -86,7 +86,8 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return source;
 }
 
-/// For a block on a GPU they are copied there ahead, too.
+/// A source that makes batches ahead; for a block on a GPU they are copied
+/// there ahead, too.
 std::unique_ptr<Source> made_ahead(std::unique_ptr<Source> source,
                                    const Experiment& experiment,
                                    const c10::Device& device,

@@ -21,7 +21,7 @@ class StopRequest {
     return is_made_;
   }
 
-  /// While it lives, the request is made to that coordinator.
+  /// A guard: while it lives, requests to stop go to that coordinator.
   class Recipient {
    public:
     Recipient(StopRequest& request, Coordinator& coordinator)

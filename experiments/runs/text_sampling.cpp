@@ -32,7 +32,7 @@ Tokens tokens_of_prompt(const std::string& prompt, const Tokenizer& tokenizer) {
   if (prompt.empty()) return tokens_of_line_end(tokenizer);
   try {
     const Tokens tokens = tokenizer.encode(prompt);
-    // Some tokenizers leave out spaces.
+    // A prompt of spaces has no tokens where the tokenizer leaves spaces out.
     return tokens.empty() ? tokens_of_line_end(tokenizer) : tokens;
   } catch (const UserError& error) {
     throw UserError("--prompt: {}", error.what());

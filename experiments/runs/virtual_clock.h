@@ -52,7 +52,7 @@ class VirtualClock {
   std::vector<double> busy_;  // by seat
   /// When gradients came to a seat: (seat, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients_;
-  /// By turn, until all blocks have.
+  /// Clocks that are being saved, by turn, until all blocks have saved theirs.
   std::map<std::int64_t, records::SavedClock> saving_;
 };
 

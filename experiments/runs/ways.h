@@ -30,7 +30,7 @@ void choose_transports(const Experiment& experiment, bool one_host,
 std::optional<records::Ways> ways_of(const Experiment& experiment,
                                      const std::vector<std::string>& marks);
 
-/// In a line, for the console.
+/// The transports in a line, for the console.
 std::string ways_text(const records::Ways& ways);
 
 }  // namespace sluice

@@ -76,7 +76,7 @@ class Expansion {
  private:
   bool is_random() const { return sweep_.kind == Sweep::Kind::random; }
 
-  /// With the choices that were made for the axes before.
+  /// Adds the cells that have the choices made so far for the axes before `at`.
   void expand(std::size_t at) {
     if (at == sweep_.axes.size()) return add();
     const Axis& axis = sweep_.axes[at];

@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 using Kind = RunState::Kind;
 
 constexpr std::chrono::milliseconds kBetweenPolls{10};
-/// As runs/stop_signals.h has it: stopped before there was something to save.
+/// Exit status of a run that was stopped before there was anything to save
+/// (runs/stop_signals.h).
 constexpr int kEndedAtOnce = 130;
 
 /// The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES

@@ -24,7 +24,7 @@ class Slots {
 
   Slots(SweepRuns& runs, const SweepOptions& options, EndCallback ended);
 
-  /// Behind those that wait.
+  /// Adds a job behind those that wait.
   void add(const RunJob& job);
   /// Starts what there is a place for, and looks at what runs. Throws UserError
   /// when a run can't be started, or the disk is full.

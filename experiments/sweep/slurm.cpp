@@ -79,7 +79,7 @@ void mark_lost(const TaskArray& array, int task, const std::string& run) {
   });
 }
 
-/// As posix_spawnp() would find it.
+/// Whether posix_spawnp() would find the program.
 bool is_on_path(const std::string& program) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing of ours changes it
   const char* const path = std::getenv("PATH");

@@ -38,7 +38,7 @@ constexpr milliseconds kTick{50};
 /// A controller that starts anew doesn't answer for a while.
 constexpr int kMostSilences = 30;
 
-/// As a shell reads one word.
+/// A text in quotes, so that a shell reads it as one word.
 std::string shell_word(const std::string& text) {
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
@@ -115,7 +115,7 @@ void SlurmLauncher::submit_all(const std::vector<RunJob>& jobs, double rung) {
     const std::vector<RunJob> part(
         jobs.begin() + static_cast<std::ptrdiff_t>(begin),
         jobs.begin() + static_cast<std::ptrdiff_t>(end));
-    // So that there are no more at once than they shall be.
+    // With a limit of jobs, an array waits for the one before it.
     before = submit_array(part, rung, options_.jobs > 0 ? before : "");
   }
 }

@@ -34,7 +34,7 @@ class RingingCondition {
  public:
   void add(std::shared_ptr<Bell> bell) { bells_.push_back(std::move(bell)); }
   void notify_all();
-  /// Until `done()`; false when `most` has passed first.
+  /// Waits until `done()`; false when `most` has passed first.
   template <class Most, class Done>
   bool wait_for(std::unique_lock<std::mutex>& lock, const Most& most,
                 Done done) {

@@ -28,7 +28,7 @@ class Sender {
   virtual void close() = 0;
 };
 
-/// Which message it is.
+/// Batch, kind and round of a message: what identifies it.
 struct MessageHead {
   MessageKind kind = MessageKind::activation;
   std::int64_t batch = 0;
@@ -54,7 +54,8 @@ class Receiver {
   /// The message that receive() would give without blocking; nothing when none
   /// is there, at the end too.
   virtual std::optional<MessageHead> next() const = 0;
-  /// When that message came to this process; nothing when none is there.
+  /// Arrival time in this process of the message that receive() would return;
+  /// nothing when none is there.
   virtual std::optional<std::chrono::steady_clock::time_point> next_arrived()
       const = 0;
   /// From now on the bell is rung when ready() may have become true.

@@ -152,7 +152,7 @@ class DepartingSender final : public Sender {
     notify();
   }
 
-  // With the mutex.
+  // Wakes all that wait. Called with the mutex held.
   void notify() {
     changed_.notify_all();
     for (const auto& bell : bells_) bell->ring();

@@ -11,7 +11,7 @@ namespace sluice {
 /// not watched. An end by exec() or a signal isn't seen.
 void watch_for_early_exit(const std::string& program);
 
-/// For main(), as its last act; returns the status that it returns.
+/// The last call of main(); returns the status that main() returns.
 int reached_end(int status);
 
 }  // namespace sluice

@@ -166,7 +166,7 @@ void FolderLock::write() const {
       static_cast<ssize_t>(text.size()))
     throw UserError("{}: can't be written: {}", lock_file_of(folder_),
                     errno_text());
-  // Other hosts see what has reached the server.
+  // Written through: other hosts see only what has reached the server.
   if (options_.is_shared) ::fdatasync(descriptor_);
 }
 

@@ -20,7 +20,7 @@ struct LockOptions {
   bool is_shared = true;
   /// How often it tells others that it lives.
   std::chrono::milliseconds beat = std::chrono::seconds(5);
-  /// For tests; false: as on a file system that has no locks.
+  /// Set to false by tests, to behave as on a file system without locks.
   bool has_locks = true;
 };
 

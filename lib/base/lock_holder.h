@@ -24,7 +24,8 @@ constexpr double kHeartbeatIsOld = 60;  // s
 
 LockHolder this_holder();
 
-/// For the lock file; the length doesn't depend on the heartbeat.
+/// The holder as text for the lock file; its length doesn't depend on the
+/// heartbeat.
 std::string to_text(const LockHolder& holder);
 /// Nothing where that is not what to_text() writes.
 std::optional<LockHolder> parse_lock_holder(const std::string& text);

@@ -8,10 +8,11 @@
 
 namespace sluice {
 
-/// As std::ofstream, but no process that this one starts inherits the file.
+/// A file stream as std::ofstream, but processes that this one starts don't
+/// inherit the file.
 class OutputFile : public std::ostream {
  public:
-  /// Not open.
+  /// Makes a stream that has no file yet.
   OutputFile();
   /// Truncates, or with std::ios::app appends. What fails shows in the state of
   /// the stream, and in errno.

@@ -34,7 +34,7 @@ std::optional<double> share_of(const std::string& quota,
   return most / whole;
 }
 
-/// In version 2: "200000 100000", or "max 100000".
+/// The quota in cgroups of version 2: "200000 100000", or "max 100000".
 std::optional<double> unified_quota(const std::string& folder) {
   return share_of(text_of_file(folder + "/cpu.max"), "");
 }

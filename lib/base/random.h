@@ -22,10 +22,10 @@ class KeyedRandom {
   explicit KeyedRandom(std::uint64_t key) : state_(key) {}
 
   std::uint64_t next();
-  /// In [0, 1), 53 bits.
+  /// A number in [0, 1), with 53 random bits.
   double uniform();
   double uniform(double low, double high);
-  /// In [0, bound); bound > 0; unbiased.
+  /// A whole number in [0, bound), unbiased; bound > 0.
   std::uint64_t below(std::uint64_t bound);
   /// Normal with mean 0 and standard deviation 1 (Box-Muller, one per call).
   double normal();

@@ -23,7 +23,7 @@ const char* kind_of(mode_t mode) {
 /// A regular file, open for reading.
 class OpenFile {
  public:
-  /// Not blocking: the open of a fifo would wait for a writer.
+  /// Opens without blocking: for a fifo it would wait for a writer.
   explicit OpenFile(const std::string& path)
       : path_(path),
         descriptor_(::open(path.c_str(),

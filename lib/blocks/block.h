@@ -94,7 +94,7 @@ class BufferGuard {
 Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
                    std::uint64_t seed);
 
-/// These as block k.
+/// The layers from `first` on as block k.
 Block make_block(const Model& model, int block, std::int64_t first,
                  std::int64_t last, std::uint64_t seed, MemoryFormat format,
                  const c10::Device& device = c10::DeviceType::CPU);

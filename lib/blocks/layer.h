@@ -68,7 +68,7 @@ void initialise_parameters(torch::nn::Module& module, std::uint64_t key);
 
 /// How to make a layer, and what is known of it before it is made.
 struct LayerSpec {
-  /// For people: "conv 32->64 3x3". Needn't be unique.
+  /// A name for people: "conv 32->64 3x3". Need not be unique.
   std::string name;
   /// A new layer each time, on the CPU; its weights are set by initialise().
   std::function<std::shared_ptr<Layer>()> make;

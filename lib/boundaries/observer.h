@@ -13,7 +13,7 @@ struct Application {
   std::int64_t phase = 0;
   std::int64_t turn = 0;
   std::int64_t batch = 0;
-  /// That batch's number among those of all replicas.
+  /// The batch's number among those of all replicas.
   std::int64_t source_batch = 0;
   /// Whether the gradients are the mean over all replicas, of that batch and
   /// those that the others have in its turn; told by replica 1.

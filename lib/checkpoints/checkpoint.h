@@ -21,7 +21,7 @@ namespace sluice {
 /// beneath it in "replica-2", and replica 1's own weights in "replica-1" where
 /// they are others.
 
-/// Whose part of a checkpoint it is.
+/// Block and replica that a part of a checkpoint belongs to.
 struct BlockReplica {
   int block = 1;
   int replica = 1;

@@ -22,7 +22,7 @@ struct FloatBits {
   }
 };
 
-/// In pieces whose loops have no branch.
+/// Whether a value is NaN or infinite; in pieces, whose loops have no branch.
 template <class T>
 bool has_special(std::span<const T> values, const FloatBits<T>& format) {
   constexpr std::size_t kPiece = 4096;

@@ -32,7 +32,7 @@ constexpr TypeName kTypes[] = {
 /// More than any model of ours has by far, and than a file in parts of any
 /// other.
 constexpr std::size_t kMostTensors = 100'000;
-/// As many as a tensor of LibTorch can be computed with.
+/// Most dimensions that a tensor of LibTorch can be computed with.
 constexpr std::size_t kMostSizes = 64;
 
 /// The longest header that is believed, as in the reference implementation.
@@ -78,7 +78,8 @@ class HeaderReader {
   HeaderReader(const std::string& path, std::uint64_t data_bytes)
       : path_(path), data_bytes_(data_bytes) {}
 
-  /// As nlohmann's parser calls it; false: what has been read can go.
+  /// Called by nlohmann's parser; returns false when what has been read can be
+  /// forgotten.
   bool take(int depth, Json::parse_event_t event, const Json& parsed) {
     constexpr int kDeepest = 3;  // {name: {shape: [...]}}
     if (depth > kDeepest)
@@ -99,7 +100,7 @@ class HeaderReader {
     return false;
   }
 
-  /// In the order of the header.
+  /// Entries in the order of the header.
   std::vector<SafetensorsEntry> entries() { return std::move(entries_); }
   const Json& metadata() const { return metadata_; }
 
@@ -156,7 +157,8 @@ std::size_t place_of_seal(std::string_view header) {
   return found + key.size();
 }
 
-/// With zeros in its place; the length counts, so that spaces do.
+/// Seal of a header that has zeros in the seal's place. The length counts, so
+/// that spaces do.
 std::uint32_t seal_of(std::string header, std::size_t place) {
   header.replace(place, kDigits, kDigits, '0');
   const std::uint64_t length = header.size();
@@ -179,7 +181,7 @@ void check_seal(const std::string& text, const Json& metadata,
         path, found, saved, kRemedy);
 }
 
-/// In the order of the header.
+/// Reads checksums, which lie in the order of the header.
 void take_checksums(const Json& metadata, const std::string& path,
                     std::vector<SafetensorsEntry>& entries) {
   if (!metadata.contains(kOfTensors)) return;
@@ -204,7 +206,8 @@ void take_checksums(const Json& metadata, const std::string& path,
   }
 }
 
-/// In the order of the header.
+/// Reads which tensors aren't finite: a mark for each, in the order of the
+/// header.
 void take_not_finite(const Json& metadata, const std::string& path,
                      std::vector<SafetensorsEntry>& entries) {
   if (!metadata.contains(kNotFiniteNote)) return;

@@ -52,7 +52,8 @@ class FilledPipe {
 /// The exit status of a program that the user has misused (main.cpp's).
 constexpr int kMisused = 2;
 
-/// As exec() takes them: those texts, then the others, and an end.
+/// Pointers as exec() takes them: to those texts, then to the others, and a
+/// null at the end.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts,
                                char* const* others) {
   std::vector<char*> pointers;

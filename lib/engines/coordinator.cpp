@@ -88,7 +88,7 @@ void Coordinator::enter(std::int64_t phase, std::int64_t turn) {
   if (sink_) sink_->write(records::Phase{.turn = turn, .phase = phase});
 }
 
-/// Within a run, only a switch drains.
+/// Whether a grant begins a phase; within a run only a switch of phases drains.
 bool Coordinator::begins_phase(const Grant& before) const {
   return before.drain && before.phase == phase_;
 }
@@ -173,7 +173,7 @@ void Coordinator::reached(int block, std::size_t n) {
     on_checkpoint_(decided_[n].end_turn);
 }
 
-/// Out at the boundary to which it had come.
+/// Takes a lost replica out at the end of the last grant that it has finished.
 void Coordinator::lost(int replica, std::size_t grants,
                        const std::string& reason) {
   const std::lock_guard lock(mutex_);

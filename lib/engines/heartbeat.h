@@ -41,7 +41,7 @@ class Heartbeat {
   void waited(std::chrono::nanoseconds time);
 
   Progress progress() const;
-  /// For how long the worker has waited for others, all together.
+  /// Time that the worker has waited for others, all together.
   std::chrono::nanoseconds waited() const;
 
  private:

@@ -61,7 +61,7 @@ class LinkedCrew final : public Crew {
   CrewProgress progress() const override { return book_.progress(); }
   std::optional<NamedTensors> weights() const override { return std::nullopt; }
 
-  /// For Supervision::look: stops listening to the block's worker.
+  /// Gives a worker up and stops listening to it; for Supervision::look.
   void give_up(int block, Failure failure);
   /// Gives up all workers whose links have not ended.
   void give_up_all(const Failure& failure);

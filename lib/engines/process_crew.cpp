@@ -142,7 +142,8 @@ class ProcessCrew final : public Crew {
     if (lost_) return;
     std::optional<Stall> stalled = board_.stalled(deadline);
     if (!stalled) return;
-    // Before they have their links, others are silent because it is.
+    // Until all workers have their links, one that is stopped keeps others
+    // silent.
     if (stalled->is_silent && !board_.all_heard())
       if (const int stopped = children_.stopped()) stalled->block = stopped;
     const int block = stalled->block;

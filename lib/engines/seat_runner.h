@@ -35,7 +35,7 @@ class SeatRunner {
   void fail() const;
 
   void execute(const Action& action, Seat& seat) const;
-  /// As Ports::wait(), with the wait shown.
+  /// Waits as Ports::wait() does, and shows it in the heartbeat.
   bool wait(Seat& seat, const Bell& bell, std::uint64_t heard) const;
 
  private:

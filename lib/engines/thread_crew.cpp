@@ -53,7 +53,7 @@ class ThreadCrew final : public Crew {
   }
 
  private:
-  /// On the block's thread.
+  /// Runs a block, on the block's thread.
   void run(int block, Link control, const ThreadWorker& prepared) {
     at::set_num_threads(static_cast<int>(threads_));
     const auto make = [&] {

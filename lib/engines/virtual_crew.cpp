@@ -113,7 +113,7 @@ void VirtualCrew::wait() {
   const ThreadCountGuard threads(parts_.threads);
   const std::size_t before = book_.all_reached();
   refill();
-  // Without progress every block that isn't at its grant has waited.
+  // No progress in a round: every block that isn't at its grant has waited.
   if (book_.all_reached() == before)
     for (Place& place : places_) place.waited = place.waited || !place.at_grant;
   while (book_.all_reached() == before) {

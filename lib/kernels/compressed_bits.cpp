@@ -65,7 +65,7 @@ class ZerosReader {
                       zeros_);
     return is_zero;
   }
-  /// After the last element.
+  /// Checks the end, after the last element.
   void finish() const {
     if (bits_) bits_->finish();
   }
@@ -114,7 +114,7 @@ class Chances {
   PhiloxWords numbers_ = {};
 };
 
-/// With its sign.
+/// The level of a value, with its sign.
 std::int64_t level_of(float value, double norm, std::uint32_t levels,
                       double chance) {
   if (!(norm > 0)) return 0;  // NaN too

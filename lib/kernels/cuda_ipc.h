@@ -32,13 +32,14 @@ struct CudaIpc {
                              std::byte** memory) = nullptr;
   const char* (*open_event)(int device, const IpcHandle& handle,
                             Event* event) = nullptr;
-  // These and finish() throw nothing, in whatever state CUDA is.
+  // close_memory(), close_event() and finish() throw nothing, in whatever state
+  // CUDA is.
   void (*close_memory)(int device, std::byte* memory) = nullptr;
   void (*close_event)(int device, Event event) = nullptr;
 
   void (*wait)(int device, Stream stream, Event event) = nullptr;
   void (*record)(int device, Stream stream, Event event) = nullptr;
-  /// Between any memory of any device.
+  /// Copies between any two places of any devices.
   void (*copy)(int device, Stream stream, std::byte* to, const std::byte* from,
                std::size_t bytes) = nullptr;
   /// Blocks until the stream has done all.

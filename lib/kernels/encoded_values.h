@@ -74,7 +74,7 @@ class BitReader {
     filled_ -= width_;
     return static_cast<std::uint32_t>(code);
   }
-  /// After the last code.
+  /// Checks that no bits are left, after the last code.
   void finish() const {
     if (held_ != 0)
       throw LinkError("a compressed gradient has bits behind its last element");

@@ -19,7 +19,7 @@ struct Nccl {
   static constexpr Result kSuccess = 0;
   static constexpr Result kInProgress = 7;
   static constexpr int kSum = 0;
-  /// As ncclGetVersion() has it: 2.18.0.
+  /// Oldest version that works, as ncclGetVersion() counts: 2.18.0.
   static constexpr int kOldest = 21800;
 
   // ncclDataType_t

@@ -23,7 +23,7 @@ struct Measure {
   bool operator==(const Measure&) const = default;
 };
 
-/// Which split an evaluation lets choose: "validation" or "test".
+/// The split whose evaluations decide: "validation" or "test".
 std::string choosing_split(const records::Evaluation& evaluation);
 
 /// A run ends when its evaluations have stopped getting better.

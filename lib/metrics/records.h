@@ -156,7 +156,7 @@ struct ExchangeProbe : BatchFields {
                 sign_agreement)
 };
 
-/// As Probe, of one of the block's layers.
+/// Like Probe, for one layer of the block.
 struct LayerProbe : BatchFields {
   int layer = 0;  ///< its place in the uncut model, from 0
   double cosine = 0;
@@ -411,7 +411,7 @@ struct SavedClock {
   std::int64_t phase = 0;
   std::int64_t turns = 0;  ///< done, when block 1 saved
   std::vector<BlockClock> blocks = {};
-  /// When gradients came to a block: (block, batch).
+  /// Arrival times of gradients, by (block, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients = {};
 };
 Record to_record(const SavedClock& clock);
@@ -423,7 +423,7 @@ struct Summary {
   std::string method = {};
   std::string engine = {};
   int blocks = 0;
-  // From the last evaluation, if there was one.
+  // Accuracy of the last evaluation, if there was one.
   Figure accuracy = {};
   Figure loss = {};
   Figure validation_accuracy = {};

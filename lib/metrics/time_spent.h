@@ -13,7 +13,7 @@ inline double seconds_since(SteadyTime start) {
       .count();
 }
 
-/// On the wall's clock.
+/// Seconds since 1970 by the wall clock.
 inline double seconds_since_1970() {
   return std::chrono::duration<double>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -36,7 +36,8 @@ class Stopwatch {
 /// The seconds that a seat works and waits.
 struct SpentTime {
   OpValues<double> working = {};
-  /// For messages, and for room for them; not part of `working`.
+  /// Seconds of waiting for messages and for room for them; not part of
+  /// `working`.
   double waiting = 0;
 
   double of(Op op) const { return working[op]; }

@@ -41,7 +41,7 @@ class TraceWriter {
   /// By how much the clock of a block's lane is ahead, and whether its times
   /// were corrected for that; told under "otherData".
   void clock(int block, const ClockOffset& clock);
-  /// From then on a quantity of the block has this value.
+  /// Records that a quantity of the block has this value from `time` on.
   void counter(int block, std::string_view name, double time, double value);
 
  private:

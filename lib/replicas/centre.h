@@ -106,7 +106,7 @@ class Centre {
   /// From now on it serves. weights: those that training begins with, which are
   /// of that clock; empty: state() was restored.
   void open(const Tensors& weights, std::int64_t clock);
-  /// As it last was at rest; before that, as it is.
+  /// State at the last agreement; before the first, the current one.
   NamedTensors state() const;
   const CentreAtRest& at_rest() const { return at_rest_; }
   /// Bytes of all that it keeps: weights, the optimizer's state, what replicas

@@ -99,7 +99,7 @@ class PushSum final : public ReplicaPolicy {
     const double here = share();
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       const at::Tensor& sum = sums_[i].second;
-      // With a share of 1 this is mine.at(i), free of rounding.
+      // A share of 1 gives mine.at(i) itself, free of rounding.
       all.push_back(here == 1 ? mine.at(i).detach().clone()
                               : sum + (mine.at(i) - sum / here));
     }

@@ -52,7 +52,8 @@ class Group {
   // of all of them. By default from a sum that has a place for each member; a
   // group that can send less does.
 
-  /// As start_sum(), for those that have this member in their Peers::from.
+  /// Like start_sum(), with the members that have this one in their
+  /// Peers::from.
   virtual void start_share(Tensors mine, const Peers& peers);
   /// Waits until those have published theirs from which this member takes, and
   /// returns what they gave, in the order of Peers::from. It must not be

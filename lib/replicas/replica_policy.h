@@ -39,7 +39,7 @@ class ReplicaPolicy {
   virtual ~ReplicaPolicy() = default;
   /// Called once, before all else: which replica this is, from 1.
   virtual void join(int /*member*/, int /*members*/) {}
-  /// After it: the replicas of the block.
+  /// Called after join(), with the group of the block's replicas.
   virtual void meet(Group& /*group*/) {}
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
@@ -52,7 +52,7 @@ class ReplicaPolicy {
                           double rate);
   /// What goes to the peers: new tensors, by default the weights alone.
   virtual Tensors publish(const Tensors& mine) const;
-  /// As combine(), of an exchange with peers.
+  /// Like combine(), for an exchange with peers.
   virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
 
   // Gradients of several replicas, of which each is a step of its own, in the

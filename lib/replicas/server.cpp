@@ -69,7 +69,7 @@ class PullPolicy : public ReplicaPolicy {
     for (std::size_t k = 0; k < into.size(); ++k)
       into[k].second.copy_(from.at(k));
   }
-  /// By replica, index r-1.
+  /// Weights that each replica pulled last; index r-1.
   const std::vector<NamedTensors>& pulled() const { return pulled_; }
   Tensors own() const { return values_of(pulled_.at(place_)); }
   /// Index of this replica among all, from 0.
@@ -131,7 +131,7 @@ class GradientServer final : public PullPolicy {
 
  private:
   std::int64_t members() const { return std::ssize(pulled()); }
-  /// That the server has made.
+  /// Number of steps that the server has made.
   std::int64_t steps() const { return steps_.item<std::int64_t>(); }
 
   /// Steps, beside N for each update of its own since the forward, that are

@@ -41,7 +41,7 @@ Simulation sample(const RunPlan& plan, const Grant& grant,
   return simulation;
 }
 
-/// To its end, or to where it waits for itself.
+/// Runs the simulation to its end, or to where it waits for itself.
 void run(Simulation& simulation) {
   while (simulation.next()) {
   }
@@ -136,7 +136,8 @@ std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
   if (runs_free(plan)) return free_capacities(plan, slack);
   const Grant grant = sample_grant(plan, 8);
   std::vector<Capacity> capacities = widened(plan, grant);
-  // Not every channel that was full was the reason.
+  // Widened channels need not all have been the reason: each is narrowed again
+  // as far as it goes.
   for (int link = 1; link <= std::ssize(capacities); ++link)
     for (const bool is_up : {true, false})
       narrow(plan, grant, link, is_up, capacities);

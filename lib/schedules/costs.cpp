@@ -197,7 +197,7 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
 
 namespace {
 
-/// That one replica sends, or takes, one after the other.
+/// Most messages that one replica sends, or takes, one after the other.
 double most_messages(const Peers& peers) {
   return static_cast<double>(std::max(peers.to.size(), peers.from.size()));
 }

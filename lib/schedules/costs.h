@@ -14,7 +14,8 @@ struct BlockCosts {
   /// Seconds of each op; of a backward without `head` and `replay`.
   /// op_seconds() says what an op without an entry takes.
   OpValues<double> seconds = {};
-  /// More per backward: the auxiliary head, both ways.
+  /// Seconds that a backward takes longer for the auxiliary head's forward and
+  /// backward.
   double head = 0;
   /// More per backward of a method that forwards the batch again; nothing: as
   /// much as a forward.
@@ -30,7 +31,7 @@ struct MessageBytes {
   double norm = 0;
 };
 
-/// Between two neighbours.
+/// Costs of a link between two neighbours.
 struct LinkCosts {
   double latency = 0;    ///< s per message
   double bandwidth = 0;  ///< bytes/s of each direction; 0: unlimited

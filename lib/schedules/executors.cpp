@@ -59,7 +59,8 @@ struct Rest {
   }
 };
 
-/// After the turns: evaluation batches one after the other, then the saves.
+/// Actions after the turns: evaluation batches one after the other, then the
+/// saves.
 std::vector<SeatAction> after_turns(const std::map<int, Rest>& rests) {
   std::vector<SeatAction> left;
   for (const auto& [seat, rest] : rests)

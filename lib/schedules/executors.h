@@ -12,7 +12,7 @@ namespace sluice {
 
 int executors_of(const RunPlan& plan);
 int executor_of(const RunPlan& plan, int seat);
-/// From below.
+/// Seats of an executor, the lowest block first.
 std::vector<int> seats_of(const RunPlan& plan, int executor);
 
 /// All seats of the seat's executor, and the lowest of them.

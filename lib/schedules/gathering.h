@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// When a centre merges what replicas bring that wait for each other.
+/// Rule for the moment at which a centre merges what waiting replicas bring.
 struct Quorum {
   /// Replicas that a merge waits for at least, or all that still bring
   /// something. 0: the centre serves each replica by itself, without a wait.

@@ -28,7 +28,7 @@ enum class Op : std::uint8_t {
 
 inline constexpr std::size_t kOps = 11;
 
-/// For people and traces: "learn input".
+/// Name of an op for people and traces: "learn input".
 std::string_view name_of(Op op);
 
 /// A value for each op.

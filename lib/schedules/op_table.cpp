@@ -176,7 +176,8 @@ std::vector<LeftMark> left_by_settle(const BlockPlan& plan,
   return {{Mark::published, {action.batch, kMerged}}};
 }
 
-/// After the backward that fills the window, or the exchange between them.
+/// Whether the update comes next: after the backward that fills the window, or
+/// after the exchange between them.
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
   if (before.op == Op::settle)

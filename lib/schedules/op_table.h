@@ -51,7 +51,7 @@ struct OpRow {
   std::string_view cost_text = {};
 };
 
-/// In the order of Op.
+/// Rows in the order of Op.
 std::span<const OpRow> op_rows();
 const OpRow& row_of(Op op);
 

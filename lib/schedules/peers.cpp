@@ -112,7 +112,7 @@ std::vector<int> partners_of(const PeerGraph& graph, int members,
   return partners;
 }
 
-/// After so many hops all have heard of all.
+/// Number of hops after which what one replica has has come to all.
 std::int64_t hops_of(int members) {
   std::int64_t hops = 0;
   while ((std::int64_t{1} << hops) < members) ++hops;

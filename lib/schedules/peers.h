@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Which replicas exchange with which.
+/// Graph of the replicas that exchange with each other.
 enum class PeerShape : std::uint8_t {
   all,          ///< a sum over all of them: there are no peers
   ring,         ///< the one before and the one after

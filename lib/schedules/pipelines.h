@@ -33,7 +33,7 @@ class PipelineRun {
   /// more than the double buffer's two versions of the weights allow the lowest
   /// block, for each must be ahead of the one above it.
   std::int64_t slack() const;
-  /// So many times these ops, each of its own next batch.
+  /// Adds these ops `times` times, each for its own next batch.
   void add(std::initializer_list<Op> ops, std::int64_t times);
 
  private:

@@ -73,7 +73,7 @@ struct BlockPlan {
   /// Makes the forwards and backwards of a grant; the passes of program.h then
   /// add the actions that follow from these.
   BlockProgram (*program)(const BlockPlan& plan, const Grant& grant) = turns_of;
-  /// More than one only without a delay, since delays count whole turns.
+  /// Batches of a turn. A delay wants 1, since delays count whole turns.
   MicroBatches micro_batches = {};
   /// d_k: the sum of the delays of the boundaries k, k+1, ... up to the first
   /// cut. Turn t applies batch t - delay.

@@ -25,11 +25,12 @@ struct ScheduleOptions {
   /// Number of executors that the blocks are dealt out to; 0: one for each
   /// block.
   int executors = 0;
-  /// For "free": most batches between forward and backward, as make_free_plan()
-  /// takes it.
+  /// Most batches between forward and backward, as make_free_plan() takes it;
+  /// for "free".
   std::int64_t in_flight = 0;
   Priority priority = Priority::backward;
-  /// For "free", by block: replaces `accumulate`. Empty: it doesn't.
+  /// Batches of an update by block, in place of `accumulate`; empty:
+  /// `accumulate` holds. For "free".
   std::vector<std::int64_t> accumulate_by_block = {};
 };
 

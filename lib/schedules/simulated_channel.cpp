@@ -8,7 +8,8 @@ namespace sluice {
 const SimulatedChannel::QueuedTransfer* SimulatedChannel::head_for(
     const Transfer& wanted) const {
   for (const QueuedTransfer& queued : queue) {
-    // On its way into the buffer.
+    // An activation on its way into a replay buffer doesn't hold up other
+    // messages.
     const bool passes = buffer &&
                         queued.transfer.kind == MessageKind::activation &&
                         wanted.kind != MessageKind::activation;

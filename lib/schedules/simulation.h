@@ -23,7 +23,7 @@
 
 namespace sluice {
 
-/// When an action ran, in seconds of virtual time.
+/// An action with its times, in seconds of virtual time.
 struct TimedAction {
   int seat = 1;
   Action action = {};
@@ -156,7 +156,7 @@ class Simulation {
   const SimulatedChannel& channel(const Transfer& transfer) const;
   /// When the block's next action has all its inputs, a free core not counted.
   std::optional<double> ready_at(int block) const;
-  /// When it can start, of one that is ready then.
+  /// Time at which an action that is ready then can start.
   std::optional<double> start_of(int block, std::optional<double> ready) const;
   /// The two, as they were when they were last looked at.
   struct Outlook {
@@ -218,7 +218,8 @@ class Simulation {
   void meet(int seat, const Action& action, double end);
   /// Simulates an exchange with the centre of the block.
   void visit(int seat, const Action& action, double end);
-  /// When that has served the seats before this one; nothing: not yet.
+  /// Time at which the centre has served the seats before this one; nothing:
+  /// not yet.
   std::optional<double> served_since(int seat) const;
   /// End of an action that starts then.
   double end_of(int seat, const Action& action, double start) const;
@@ -226,7 +227,8 @@ class Simulation {
   /// When all have published whom the block's next action, one that settles,
   /// takes from.
   std::optional<double> published_since(int seat) const;
-  /// When the replicas have exchanged what an action settles; 0 for others.
+  /// Time at which replicas have exchanged what an action settles; 0 for other
+  /// actions.
   std::optional<double> settled_since(int seat) const;
   /// Replicas that share weights wait only here: they agree before an
   /// evaluation or a checkpoint, and go on together when it is over. So their

@@ -37,7 +37,7 @@ void Simulation::take_told(int block, double now, const Action& action) {
   while (!below.queue.empty() && wants_more()) write_buffer(block, now);
 }
 
-/// When the block begins an action.
+/// Reads the block's replay buffer, when it begins an action.
 void Simulation::read_buffer(int block, double now, Action& action) {
   for (const BlockPlan& each : plan(action.phase).blocks)
     if (each.inbox_below.buffer && !is_told(each.seat()))

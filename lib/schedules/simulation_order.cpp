@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// More than a phase of a timetable has between its barriers.
+/// A number above that of the stages of any phase of a timetable.
 constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
 
 }  // namespace
@@ -69,7 +69,8 @@ void Simulation::forget(int block) {
     line_.erase({*outlook.start, *outlook.ready, outlook.turn, block});
 }
 
-/// More may be done at the block, and so for its executor.
+/// Forgets the outlooks of the block and of others of its executor: they may be
+/// able to do more now.
 void Simulation::forget_beside(int block) {
   for (const int each : of_same_executor(block)) forget(each);
 }

@@ -37,7 +37,8 @@ struct WeightsAtBackward {
   bool operator==(const WeightsAtBackward&) const = default;
 };
 
-/// Which pass of a batch that is forwarded twice moves BatchNorm's statistics.
+/// The pass that moves BatchNorm's statistics, of a batch that is forwarded
+/// twice.
 enum class StatisticsPass : std::uint8_t { forward, replay, both };
 
 /// What a turn t does first, for blocks with a delay: A is forward(t),

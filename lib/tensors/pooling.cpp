@@ -29,7 +29,7 @@ at::Tensor with_gradient_in_order(const at::Tensor& maps) {
   return alias;
 }
 
-/// With gradients that are deterministic on GPUs.
+/// Average pooling whose gradients are deterministic on GPUs.
 at::Tensor average_pool_on_gpu(const at::Tensor& maps, std::int64_t height,
                                std::int64_t width) {
   if (maps.size(2) % height != 0 || maps.size(3) % width != 0)

@@ -32,7 +32,8 @@ double of_matrices(const at::Tensor& left, const at::Tensor& right) {
          static_cast<double>(right.dim() > 1 ? right.size(-1) : 1);
 }
 
-/// At each output of a convolution a filter's weights are met.
+/// Operations for one output of a convolution: a product and a sum for each
+/// weight of a filter.
 double for_output_of(const at::Tensor& weights) {
   return 2 * static_cast<double>(weights.numel() / weights.size(0));
 }
@@ -74,7 +75,7 @@ void ends(const at::RecordFunction& call, at::ObserverContext*) {
       static_cast<double>(call.outputs().at(0).toTensor().numel());
 }
 
-/// While it lives, this thread's products are counted.
+/// Counts this thread's products while it lives.
 class ProductCountScope {
  public:
   explicit ProductCountScope(Count& count)

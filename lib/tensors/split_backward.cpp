@@ -79,7 +79,7 @@ struct Branch {
   std::vector<std::size_t> parameters = {};  ///< indices
 };
 
-/// Which nodes lead to a target.
+/// The nodes from which a target can be reached.
 std::set<Node*> leading_to(const std::vector<Node*>& order,
                            const std::set<Node*>& targets) {
   std::set<Node*> leading;

@@ -66,7 +66,7 @@ HostCopy copy_to_host(const at::Tensor& tensor) {
 
 namespace {
 
-/// With the strides of the original: what is repeated is copied once.
+/// A copy with the strides of the original: a repeated element is copied once.
 at::Tensor copied_to(const c10::Device& device, const at::Tensor& tensor,
                      bool non_blocking) {
   at::Tensor once = tensor;

@@ -61,7 +61,8 @@ class Adam final : public Optimizer {
   }
 
  private:
-  /// On a GPU in one launch.
+  /// Counts a step of each parameter that has a gradient, on a GPU in one
+  /// launch.
   void count(const Tensors& gradients) {
     Tensors counted;
     for (std::size_t i = 0; i < gradients.size(); ++i)

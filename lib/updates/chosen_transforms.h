@@ -17,7 +17,7 @@ struct ChosenTransform {
 };
 using ChosenTransformRow = Row<ChosenTransform>;
 
-/// None is built in: plug-ins add them.
+/// Rows of transforms that a config names. None is built in: plug-ins add them.
 std::span<const ChosenTransformRow> chosen_transforms();
 
 /// The list `transform` of [optimizer], in the order in which they are applied.

@@ -14,7 +14,7 @@ Names<RateSchedule> schedules() {
   return names;
 }
 
-/// On the line from `from` to `to`.
+/// The point at `part` of the line from `from` to `to`.
 double on_line(double from, double to, double part) {
   return from + (to - from) * part;
 }
@@ -116,7 +116,7 @@ void LearningRate::scale_to(std::int64_t batch) {
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,
                         const Epochs& epochs) const {
-  // In turns of a run that has always had as many replicas.
+  // Turns are counted as in a run that has always had as many replicas.
   const std::int64_t last = std::min(turn, turns - 1);
   const double now = epochs.deals.turns_by(last);
   const double per_epoch = static_cast<double>(epochs.batches) /

@@ -140,7 +140,7 @@ class Muon final : public Optimizer {
         .sub_(step.reshape(each.weight.sizes()), each.rate * scale_of(step));
   }
 
-  /// Along the momentum; a matrix that was never stepped doesn't move.
+  /// Changes along the momentum; a matrix that was never stepped has none.
   Tensors directions_of_matrices(double learning_rate) const {
     const at::NoGradGuard no_grad;
     Tensors changes(matrices_.size());

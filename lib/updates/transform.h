@@ -69,7 +69,7 @@ class Transform {
   virtual void apply(Tensors& gradients, UpdateInfo& info) = 0;
   /// Whether it may be given parts of the gradients, too.
   virtual bool takes_parts() const { return false; }
-  /// As of an optimizer.
+  /// Tensors that a checkpoint keeps, as of an optimizer.
   virtual NamedTensors state() const { return {}; }
 };
 

@@ -13,7 +13,7 @@ namespace sluice {
 /// Used by the seat's thread.
 class EvaluatedWeights {
  public:
-  /// Both outlive it.
+  /// Block and trained tensors outlive this object.
   EvaluatedWeights(const Block& block, const TrainedTensors& trained);
 
   /// Values of all that is trained, in the order of TrainedTensors::all(), or

@@ -19,9 +19,9 @@ class MovingAverage {
   /// To be called before the first update of each phase: the average begins
   /// with these values the first time, unless it was restored.
   void begin(const NamedTensors& weights);
-  /// To be called after each update.
+  /// Moves the average towards the weights; called after each update.
   void follow(const NamedTensors& weights);
-  /// In the order of the weights.
+  /// Averages in the order of the weights.
   const Tensors& values() const { return values_; }
 
   /// "<name>.average": shares the storage.

@@ -25,7 +25,7 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
-/// In the order of memory of what they are the gradients of.
+/// Gradients in the memory order of the tensors that they are of.
 Tensors laid_out_like(const NamedTensors& tensors, const Tensors& gradients) {
   Tensors all(gradients.size());
   for (std::size_t i = 0; i < gradients.size(); ++i)

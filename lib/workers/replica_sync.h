@@ -40,13 +40,14 @@ class ReplicaSync {
   /// policy begins with the weights that there are, unless it was restored.
   /// clock: updates that a centre had made when it had these weights.
   void begin(std::int64_t clock);
-  /// To be called after the last action: the others may go on.
+  /// Ends the exchanges, after the last action: the other replicas may go on.
   void finish();
 
   /// Publishes gradients, which are those of that update, or, by the policy,
   /// weights.
   void publish(const Tensors& gradients, const ExchangedUpdate& update);
-  /// Between the two rounds of an exchange that has two.
+  /// Ends the first round of an exchange that has two; publish_second() begins
+  /// the other.
   void settle_first();
   void publish_second();
   /// The sums of the gradients that all have published, of sharded ones
@@ -92,7 +93,7 @@ class ReplicaSync {
   /// Then: the weights become those that the batches of the next update shall
   /// see. No batch in flight may refer to them as they are.
   void before_forward();
-  /// To be called around each change of the weights by an update.
+  /// Called around each change of the weights by an update.
   void before_update();
   void after_update();
 
@@ -125,7 +126,8 @@ class ReplicaSync {
 
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
-  /// After it: Centre::rejoin(), if the centre lies with this replica.
+  /// Called after such a return: Centre::rejoin(), if the centre lies with this
+  /// replica.
   void rejoin(int member);
 
  private:

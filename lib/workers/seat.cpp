@@ -188,7 +188,7 @@ double Seat::share_of(const Action& action) const {
   return plan().micro_batches.share_of(action.batch);
 }
 
-/// On the block's device.
+/// Attachments that stay with a batch, on the block's device.
 Attachments Seat::kept_of(const Payload& fed) const {
   Attachments kept;
   for (const auto* names : {&plan().keeps, &plan().relays})
@@ -236,7 +236,7 @@ void Seat::forward(const Action& action) {
   note_memory();
 }
 
-/// For what evaluates or saves them.
+/// Puts the averaged weights in place, to be evaluated or saved.
 void Seat::show_average() {
   if (!average_) return;
   evaluated_.set_weights(average_->values());

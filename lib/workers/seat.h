@@ -158,7 +158,8 @@ class Seat {
   /// The latest turn that replicas had made when this one, whose gradient may
   /// have come too late, took what they made; -1: none, or they drop nothing.
   std::int64_t merged_turn() const { return merged_turn_; }
-  /// So many turns are left out because of that.
+  /// Counts turns that are left out because other replicas have merged without
+  /// this one.
   void left_out(std::size_t turns) {
     left_out_ += static_cast<std::int64_t>(turns);
   }

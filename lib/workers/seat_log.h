@@ -78,7 +78,7 @@ class SeatLog {
   /// messages that wait to be received over each link.
   void status(const Action& action, double waiting, const Link& below,
               const Link& above) const;
-  /// So many activations of the boundary above were dropped.
+  /// Records the number of activations that the boundary above has dropped.
   void dropped(std::size_t messages) const;
   /// A hash of each gradient and tensor after an update.
   void hashed(const Action& action, const NamedTensors& gradients,

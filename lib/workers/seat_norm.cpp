@@ -76,7 +76,7 @@ at::Tensor Seat::exchange_norm(const Action& action) {
   return norm;
 }
 
-/// By the norm of what the replica would apply alone.
+/// Clips by the norm of what the replica would apply alone.
 void Seat::clip_own(const Action& exchange) {
   const at::Tensor norm = run_plan().model_norm
                               ? exchange_norm(exchange)

@@ -60,7 +60,8 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   trained_.restore(weights, state, source);
   const SavedState saved(state, source);
   const std::string me = name_in_state("workers");
-  // Others begin with what those agreed on.
+  // A checkpoint of other replicas: these begin with the weights that those
+  // agreed on.
   const Deals& deals = plan().micro_batches.deals;
   if (deals_in(saved, me).replicas == deals.replicas &&
       counts_in(saved, me) == seat_names(run_plan()).counts)

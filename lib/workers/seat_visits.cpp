@@ -81,7 +81,7 @@ void Seat::forward_again(const Action& action, PendingBackward& asked) {
   asked.graph.outputs = forward_with_graph(block_, asked.flight);
 }
 
-/// With what the visit takes from above.
+/// Asks for the signal again, with what the visit takes from above.
 void Seat::ask_again(const Action& action, PendingBackward& asked) {
   const BackwardVisit& mine =
       plan().visits.at(static_cast<std::size_t>(action.round));

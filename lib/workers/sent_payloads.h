@@ -22,7 +22,7 @@ class SentPayloads {
   std::map<std::int64_t, DownPayload> take();
   std::int64_t bytes() const;
 
-  /// As "<name>.<batch>.*".
+  /// Adds the payloads' tensors as "<name>.<batch>.*".
   void save(const std::string& name, NamedTensors& all) const;
   void restore(const std::string& name, const SavedState& saved,
                const std::vector<std::int64_t>& batches,

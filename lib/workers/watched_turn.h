@@ -21,7 +21,8 @@ class WatchedTurn {
   WatchedTurn(const Block& block, int replica,
               std::shared_ptr<Observer> observer);
 
-  /// Before each action; the first that trains in a watched turn counts.
+  /// Called before each action; the first one that trains in a watched turn
+  /// counts.
   void before(const Action& action);
   /// The gradients of the block's parameters, in their order.
   /// source_batch: Application's.
@@ -30,7 +31,7 @@ class WatchedTurn {
   /// Their sums over so many replicas.
   void exchanged(const Action& action, std::int64_t source_batch,
                  const Tensors& sums, std::int64_t replicas);
-  /// After each action, outside its measured time.
+  /// Called after each action, outside its measured time.
   void tell();
 
  private:

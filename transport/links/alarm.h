@@ -15,7 +15,7 @@ class Alarm {
 
   /// Whatever was set before is forgotten. Any thread.
   void set(std::chrono::nanoseconds after) const;
-  /// Until it goes off.
+  /// Waits until the alarm goes off.
   void wait() const;
 
  private:

@@ -54,7 +54,7 @@ Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
       first_(std::move(first)) {}
 
 void Connection::start(const std::shared_ptr<Connection>& self) {
-  // Only posted: the rest belongs to the I/O thread.
+  // Posted, since the stream and the reconnector belong to the I/O thread.
   asio::post(self->executor_, [self] {
     if (self->options_.reconnector) {
       self->options_.reconnector->expect([weak = std::weak_ptr(self)] {

@@ -74,7 +74,8 @@ void check_agreement(const Hello& mine, const Hello& theirs);
 /// Throws LinkError unless the hello is from the peer that proved itself.
 void check_identity(const Greeting& proved, const Hello& hello);
 
-/// On the I/O thread, each. Throw LinkError. The stream must outlive them.
+/// Hellos are written and read on the I/O thread. Both throw LinkError. The
+/// stream must outlive them.
 boost::asio::awaitable<void> write_hello(Stream& stream, Hello hello);
 boost::asio::awaitable<Hello> read_hello(Stream& stream);
 

@@ -86,7 +86,7 @@ class IoThread {
   bool stays_ = false;
   int outside_ = 0;  // threads that wait while another runs the loop
   Clock::time_point rests_until_ = {};
-  // When the alarm goes off, if it is set.
+  // Time at which the alarm goes off, if it is set.
   std::optional<Clock::time_point> alarm_at_;
   std::atomic<bool> news_ = false;
   std::thread thread_;

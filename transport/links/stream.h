@@ -63,7 +63,7 @@ class Stream {
                  std::size_t& budget);
 
   bool is_open() const { return socket_->is_open(); }
-  /// Both end what waits.
+  /// close() and shutdown_send() end reads and writes that wait.
   void close();
   void shutdown_send();
   /// To be called now and then: forgets what no write has needed since.

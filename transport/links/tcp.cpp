@@ -151,7 +151,7 @@ asio::awaitable<std::vector<tcp::endpoint>> endpoints_of(TcpAddress address) {
 
 TcpAddress parse_tcp_address(std::string_view text) {
   const bool bracket = text.starts_with('[');
-  // More than one colon is an IPv6 address without a port.
+  // An address with more than one colon is of IPv6, without a port.
   const bool bare = !bracket && text.find(':') != text.rfind(':');
   const std::size_t end = std::min(
       text.size(), bare ? text.size() : text.find(bracket ? ']' : ':'));

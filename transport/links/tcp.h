@@ -25,7 +25,7 @@ struct TcpAddress {
 /// Throws LinkError for a text that is no address.
 TcpAddress parse_tcp_address(std::string_view text);
 
-/// Which hosts may be at the other end.
+/// Hosts that may be at the other end.
 enum class Reach : std::uint8_t {
   this_host,  ///< loopback only: nothing is encrypted
   any_host,

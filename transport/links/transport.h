@@ -39,7 +39,7 @@ struct Place {
 struct Transport {
   /// May block, to find a host by its name. Throws UserError.
   Listener (*listen)(boost::asio::io_context& io, const Place& place);
-  /// On the I/O thread. Throws LinkError.
+  /// Connects, on the I/O thread. Throws LinkError.
   boost::asio::awaitable<Socket> (*connect)(std::string address);
   /// Makes the link after handshake and hellos; arguments as open_link() has
   /// them.

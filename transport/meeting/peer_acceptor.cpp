@@ -362,7 +362,7 @@ std::string PeerAcceptor::why_late(std::uint32_t block) const {
   return text;
 }
 
-// Until `is_there`, under the mutex; as wait_for() of a meeting.
+// Waits until `is_there`, with the mutex, as wait_for() of a meeting does.
 void PeerAcceptor::wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
                         Clock::time_point until,
                         const std::function<void()>& check,

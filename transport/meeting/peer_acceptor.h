@@ -66,7 +66,7 @@ class PeerAcceptor {
   void expect(const std::shared_ptr<AwaitedPeer>& link);
   const boost::asio::any_io_executor& executor() const { return executor_; }
 
-  // For the waiting thread; see Meeting.
+  // Called by the waiting thread; see Meeting.
   AcceptedPeer wait_for(std::uint32_t block, Clock::time_point until,
                         const std::function<void()>& check);
   void wait_to_meet(std::uint32_t block, Clock::time_point until,

@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 // How long one attempt may take, from the call to the peer's hello.
 constexpr Clock::duration kAttempt = 2s;
 
-// Before an attempt: nothing at first, then longer the longer it lasts.
+// Pause before an attempt: none at first, then longer the longer the trouble
+// lasts.
 Clock::duration pause_after(Clock::duration trouble) {
   if (trouble < 1ms) return 0ms;
   return std::clamp<Clock::duration>(trouble / 2, 10ms, 1s);

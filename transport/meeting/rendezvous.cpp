@@ -37,7 +37,7 @@ bool has_marks(const RendezvousOptions& options) {
   return !options.near.empty();
 }
 
-/// For the links with workers of the same host.
+/// Options of the links with workers of the same host.
 RendezvousOptions near_options_of(RendezvousOptions options) {
   options.transport = options.near;
   options.reconnect = Deadline(0);
@@ -136,7 +136,8 @@ class Joiner {
                                  mine, options_);
   }
 
-  // Both ends know of both marks what the launcher has told them.
+  // Whether the peer is on this host. Both ends decide alike: the launcher has
+  // sent both marks to both.
   bool is_near(std::uint32_t peer) const {
     return near_ && !options_.mark.empty() &&
            workers_[peer - 1].mark == options_.mark;

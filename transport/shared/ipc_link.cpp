@@ -181,7 +181,8 @@ class IpcReceiver final : public ReceiverAround {
     const Buffer own = device_->allocate_arriving(parcel.bytes);
     device_->wait(copies, ready);
     device_->copy(copies, own.data, memory, parcel.bytes);
-    // For the sender's next copy, and for what is computed here.
+    // Both the sender's next copy and what is computed here wait for this
+    // event.
     device_->record(copies, taken);
     device_->hand_to_current(taken, own);
     tensor = {.name = tensor.name.substr(kParcelMark.size()),

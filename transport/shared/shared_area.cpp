@@ -55,7 +55,7 @@ std::byte* map(int file, std::uint64_t bytes, std::uint64_t taken) {
   void* const start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_SHARED | populate, file, 0);
   if (start == MAP_FAILED) return nullptr;
-  // Only to be faster: kernels before 5.14 can't.
+  // Faster where it works: kernels before 5.14 can't.
   if (populate == 0) ::madvise(start, taken, MADV_POPULATE_WRITE);
   return static_cast<std::byte*>(start);
 }

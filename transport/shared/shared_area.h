@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kMaxAreaBytes = std::uint64_t{64} << 30;
 /// The whole area in bytes, or 0 when the shape is not within the limits.
 std::uint64_t area_bytes(const AreaShape& shape);
 
-/// When the pages of slots are taken.
+/// The moment at which memory for slots is taken from the system.
 enum class SlotPages : std::uint8_t {
   now,
   on_demand,  ///< the first of each now, the others by SharedArea::take_slots()

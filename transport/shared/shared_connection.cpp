@@ -154,7 +154,8 @@ void SharedConnection::read_frames() {
     try {
       any |= peer->reader.read();
       if (rings_) {
-        // Then once more: what came before the peer could know rings nothing.
+        // Read once more: data that came before the peer could see the flag
+        // rings no bell.
         peer->reader.ring().announce_sleep(SleepReason::credit);
         any |= peer->reader.read();
       }
@@ -225,13 +226,14 @@ void SharedConnection::wake_peer(EventFd Offer::*bell) const {
   if (peer != nullptr) (peer->offer.*bell).ring();
 }
 
-// That the peer reads is a move too.
+// Counts it as a move when the peer has read.
 void SharedConnection::note_reading() {
   const std::uint64_t head = own_area_->words().head.load();
   if (seen_head_.exchange(head) != head) mailbox_.moved();
 }
 
-// And that its learner moves, or waits for others.
+// Counts it as a move, too, when the peer's learner has moved, or waits for
+// others.
 void SharedConnection::note_progress() {
   note_reading();
   const Peer* const peer = peer_;
@@ -381,7 +383,7 @@ void SharedConnection::look() {
     linger(std::min(options_.deadline, kLinger));
 }
 
-// As Connection::linger().
+// Lingers as Connection::linger() does.
 void SharedConnection::linger(Clock::duration left) {
   note_reading();
   const Clock::time_point moved = mailbox_.last_move();

@@ -43,7 +43,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   /// after construction.
   void start();
 
-  // For the ends, as in lib/base/channel.h; for the sending one first.
+  // Called by the ends of the link, as in lib/base/channel.h; send() by the
+  // sending one.
   void send(Message message);
   void close_sender();
   void drop_sender();
@@ -72,7 +73,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   using Self = std::shared_ptr<SharedConnection>;
   using Clock = Mailbox::Clock;
 
-  // On any thread; they never block.
+  // Called on any thread; these never block.
   void read_frames();
   void write_frames();
   bool write_all();
@@ -97,13 +98,13 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     std::atomic<bool> sleeps = false;
   };
 
-  // On an end's thread.
+  // Called on an end's thread.
   template <class Done>
   bool await(Waiter& waiter, Done done);
   template <class Done>
   void sleep(Waiter& waiter, Done done, Clock::duration most);
 
-  // On the I/O thread.
+  // Coroutines of the I/O thread.
   static boost::asio::awaitable<void> watch_socket(Self self);
   static boost::asio::awaitable<void> attend_bell(Self self);
   static boost::asio::awaitable<void> attend_end_bell(Self self);

@@ -46,7 +46,7 @@ class FrameWriter {
   void begin(OutgoingFrames out);
   /// Whether all is written. Throws LinkError.
   bool write();
-  // On any thread.
+  // The ring may be looked at on any thread.
   const RingWriter& ring() const { return ring_; }
   RingWriter& ring() { return ring_; }
   /// Payload that was copied into the ring; any thread may ask.
@@ -77,7 +77,7 @@ class FrameReader {
   /// Reads everything that has arrived; false when nothing has. Throws
   /// LinkError, and the exceptions of the source of buffers.
   bool read();
-  // On any thread.
+  // The ring may be looked at on any thread.
   const RingReader& ring() const { return ring_; }
   RingReader& ring() { return ring_; }
   SharedArea& area() const { return *area_; }

@@ -128,7 +128,8 @@ class SlotReceiver final : public ReceiverAround {
 
  private:
   bool lies_in_slot(const Buffer& buffer) const {
-    // Only std::less and its like order pointers into different memory.
+    // Pointers into different memory are ordered by std::less and its like
+    // alone.
     const std::less_equal<const std::byte*> is_before;
     const std::less<const std::byte*> is_truly_before;
     return is_before(slots_.data(), buffer.data) &&

@@ -111,7 +111,7 @@ asio::awaitable<void> send_offer(Socket& socket, AreaShape shape,
   for (;;) {
     const ssize_t count = ::sendmsg(socket.native_handle(), &message,
                                     MSG_DONTWAIT | MSG_NOSIGNAL);
-    // So few bytes go as a whole.
+    // The offer is so short that the system sends it as a whole.
     if (count == static_cast<ssize_t>(bytes.size())) co_return;
     if (count >= 0) throw LinkError("an offer of shared memory was cut short");
     if (!must_wait()) throw PeerGoneError("it is gone: {}", errno_text());

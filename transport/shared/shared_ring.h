@@ -47,7 +47,7 @@ class RingWriter {
   /// Bytes that may be written now. Throws LinkError when the reader's index
   /// can't be.
   std::size_t room() const;
-  /// At most room(); the reader doesn't see them yet.
+  /// Writes at most room() bytes; the reader doesn't see them yet.
   void write(std::span<const std::byte> from);
   /// Now it does; `what` is the least that it must want to be woken for it.
   /// True: it sleeps and must be woken.
@@ -55,7 +55,8 @@ class RingWriter {
   bool has_room() const {
     return published_.load() - words_.head.load() != bytes_.size();
   }
-  /// Before sleeping: tell the reader, then look at has_room() once more.
+  /// Says that the writer will sleep. Look at has_room() once more before it
+  /// does.
   void announce_sleep() { words_.writer_sleeps.store(1); }
 
  private:
@@ -75,13 +76,15 @@ class RingReader {
   /// Where what is read goes; for what is larger than a cache, straight to
   /// memory is faster.
   enum class ReadTarget : std::uint8_t { cache, memory };
-  /// At most available(); the writer can't use their room yet.
+  /// Reads at most available() bytes; the writer can't use their room yet.
   void read(std::span<std::byte> to, ReadTarget into = ReadTarget::cache);
   void skip(std::size_t count) { head_ += count; }
-  /// Now it can. True: it sleeps and must be woken.
+  /// Gives the room of what was read back. True: the writer sleeps and must be
+  /// woken.
   bool release();
   bool has_data() const { return words_.tail.load() != released_.load(); }
-  /// Before sleeping: tell the writer, then look at has_data() once more.
+  /// Says that the reader will sleep. Look at has_data() once more before it
+  /// does.
   void announce_sleep(SleepReason what) {
     words_.reader_sleeps.fetch_or(static_cast<std::uint32_t>(what));
   }

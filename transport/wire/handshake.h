@@ -65,7 +65,7 @@ class Handshake {
   std::vector<std::byte> output();
   /// How many bytes of the peer's are awaited; 0 when there is a verdict.
   std::size_t awaited() const;
-  /// So many bytes, just as they came.
+  /// Takes so many bytes, just as they came.
   void take(std::span<const std::byte> bytes);
 
   Verdict verdict() const { return verdict_; }

@@ -37,7 +37,8 @@ class Secret {
   bool empty_ = true;
 };
 
-/// From the system's random numbers. Throws InternalError where there are none.
+/// A secret from the system's random numbers. Throws InternalError where there
+/// are none.
 Secret make_secret();
 
 /// The inverse of Secret::text(); a line end after it is allowed. Throws
@@ -54,7 +55,7 @@ Secret::Bytes hmac(std::span<const std::byte> key,
 /// Fills `bytes` with random ones. Throws InternalError.
 void fill_randomly(std::span<std::byte> bytes);
 
-/// In a time that doesn't depend on what they are.
+/// Whether two texts are equal, in a time that doesn't depend on what they are.
 bool same_in_constant_time(std::span<const std::byte> a,
                            std::span<const std::byte> b);
 

@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-/// More than any config of ours by far.
+/// Limit of a config's size, far above any of ours.
 constexpr std::uint64_t kMostTomlBytes = std::uint64_t{16} << 20;
 
 /// Makes our tree from toml++'s, which sorts its keys by name.

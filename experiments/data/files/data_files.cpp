@@ -37,7 +37,8 @@ struct CloseGz {
 };
 using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
-/// As std::strerror, which threads may not share.
+/// The system's text of an error; std::strerror may not be called by several
+/// threads.
 std::string error_text(int code) {
   return std::generic_category().message(code);
 }

@@ -28,7 +28,7 @@ std::vector<std::uint8_t> read_data_file(
     const std::string& path,
     std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
-/// At most the first `bytes` of them.
+/// The first `bytes` of a file, or all where it is shorter.
 std::vector<std::uint8_t> read_data_head(const std::string& path,
                                          std::size_t bytes);
 

@@ -20,7 +20,7 @@ std::string system_reason() {
 }  // namespace
 
 RawFile::RawFile(const std::string& path) : path_(path) {
-  // Not blocking: a fifo without a writer would never be opened.
+  // Opened without blocking: a fifo without a writer would never open.
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0)
     throw UserError(

@@ -24,7 +24,8 @@ double triangle(double x) {
   return std::max(0.0, 1 - std::abs(x));
 }
 
-/// For pixel `at` of `to`, made of `from` pixels.
+/// Weights of the source pixels that make pixel `at` of `to`, from `from`
+/// pixels.
 Tap tap_of(std::int64_t from, std::int64_t to, std::int64_t at) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double reach = std::max(scale, 1.0);
@@ -46,7 +47,7 @@ Tap tap_of(std::int64_t from, std::int64_t to, std::int64_t at) {
   return tap;
 }
 
-/// For pixels [begin, begin + count) of the result.
+/// Weights for pixels [begin, begin + count) of the result.
 std::vector<Tap> taps_of(std::int64_t from, std::int64_t to, std::int64_t begin,
                          std::int64_t count) {
   std::vector<Tap> taps;

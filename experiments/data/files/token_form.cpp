@@ -66,7 +66,8 @@ constexpr std::array kLlmcKinds = {
     LlmcKind{20240801, 7, {4, false}},
 };
 constexpr std::uint64_t kLlmcHeader = 1024;
-/// Other files of llm.c: of evaluations, weights and a state for tests.
+/// Magic numbers of llm.c's other files: evaluations, weights and a state for
+/// tests.
 constexpr std::array<std::uint32_t, 4> kOtherLlmc = {20240522, 20240326,
                                                      20240327, 20240527};
 

@@ -28,7 +28,8 @@ class FaultInjector {
   void tell(std::shared_ptr<Sink> launcher);
   /// The block is about to be made.
   void starts();
-  /// For the worker's SeatRunner; this object must outlive it.
+  /// Wrapper of the actions of the worker's SeatRunner; this object must
+  /// outlive it.
   ActionWrapper around();
   /// Link to that block with its delay; `room` more messages may be on their
   /// way.

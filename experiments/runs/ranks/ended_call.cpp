@@ -19,7 +19,7 @@ const Transport& transport_between_hosts() {
   return transport_of("tls");
 }
 
-/// As workers count.
+/// Block number of a rank, as workers count.
 std::uint32_t block_of_rank(int rank) {
   return static_cast<std::uint32_t>(rank) + 1;
 }

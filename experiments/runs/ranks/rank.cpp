@@ -109,14 +109,14 @@ std::string master_in(const Environment& environment, bool one_host) {
   const auto host = host_in(environment);
   if (!host || !environment("MASTER_PORT")) return "";
   int port = number_in(environment, "MASTER_PORT");
-  // On one host the processes meet elsewhere: any free port will do.
+  // Ranks on one host meet elsewhere, so any free port will do.
   const int least = one_host ? 0 : 1;
   if (port < least || port > kMostPort)
     throw UserError(
         "MASTER_PORT is {}: ranks on several hosts meet at a port that all of "
         "them know, from 1 to {}; set MASTER_PORT=29500",
         port, kMostPort);
-  // There torchrun itself listens on that port.
+  // torchrun's own store listens on that port: take the one beside it.
   if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True")
     port += port < kMostPort ? 1 : -1;
   return host->find(':') == host->npos ? fmt::format("{}:{}", *host, port)

@@ -21,7 +21,7 @@ struct Terms {
   ConfigNode build = {};
 };
 
-/// For the wire: JSON.
+/// The terms as JSON, for the wire.
 std::string to_text(const Terms& terms);
 /// Throws LinkError for anything that to_text() doesn't make.
 Terms terms_from(std::string_view text);

@@ -91,7 +91,7 @@ std::string head(const Json& run, double now) {
     rate = rate == 0 ? own : std::min(rate, own);
   }
   const bool has_end = run.contains("turns");
-  // Not every turn is logged.
+  // A run that is done has done all turns, of which not every one is logged.
   if (has_end && run.value("state", "") == "done")
     turn = run.value("turns", 0.0) - 1;
   const double left = run.value("turns", 0.0) - turn - 1;

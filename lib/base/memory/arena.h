@@ -70,7 +70,7 @@ class Arena {
   std::array<MemoryBlock*, kSizeClasses> free_ = {};
   std::byte* rest_ = nullptr;  // of the piece that blocks are carved from
   std::size_t rest_bytes_ = 0;
-  // Other threads write here: on a cache line of its own.
+  // On a cache line of its own, since other threads write it.
   alignas(kAlignment) std::atomic<MemoryBlock*> returned_ = nullptr;
 };
 

@@ -123,7 +123,7 @@ class AuxiliaryVariable final : public Lower {
         found->second.numel(), features.size(0));
   }
 
-  /// Before it moves.
+  /// The variable of a batch, before its first step.
   Variable begun(const BatchContext& context) const {
     const at::Tensor h = the_one_of(context.features).detach();
     Variable variable{.features = h};

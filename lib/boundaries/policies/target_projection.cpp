@@ -35,7 +35,8 @@ class TargetProjection final : public Lower {
       const at::Tensor rows = projection(i, feature.numel() / labels.numel())
                                   .to(feature.device())
                                   .index_select(0, labels);
-      // As of a mean over the labels, like every loss here.
+      // Scaled like the gradient of a mean over the labels, as every loss here
+      // is one.
       signal.gradients.push_back(at::empty_like(feature).copy_(
           rows.view(feature.sizes())
               .div(static_cast<double>(labels.numel()) / context.share)));

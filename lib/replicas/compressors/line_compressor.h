@@ -34,7 +34,7 @@ class LineCompressor {
                       std::span<float> values) const = 0;
   /// Makes of the sum over the replicas what stands for it.
   virtual void conclude(std::span<float> /*sum*/) const {}
-  /// As of GradientExchange.
+  /// Tensors that a checkpoint keeps, as of GradientExchange.
   virtual NamedTensors state() const { return {}; }
 };
 

@@ -28,7 +28,7 @@ class SumLines {
  public:
   explicit SumLines(const Tensors& like);
   std::span<float> of(std::size_t index);
-  /// In the types, and on the devices, of those gradients.
+  /// Tensors in the types and on the devices of those gradients.
   Tensors tensors() const;
 
  private:

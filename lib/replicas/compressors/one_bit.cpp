@@ -47,7 +47,7 @@ struct StripePiece {
 };
 using Stripe = std::vector<StripePiece>;
 
-/// By owner: whole rows, as many elements each as rows allow.
+/// Stripes by owner: whole rows, with about as many elements for each owner.
 std::vector<Stripe> stripes_of(const NamedTensors& parameters, int members) {
   std::size_t all = 0;
   for (const auto& [name, tensor] : parameters)

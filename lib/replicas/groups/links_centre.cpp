@@ -73,7 +73,8 @@ Message message_of(const Push& push, CentreMessage said) {
   return message;
 }
 
-/// That one tensor, of a type, with so many elements or more.
+/// The only tensor of that name, which has this type and `least` elements or
+/// more.
 at::Tensor one_in(const Message& message, const char* name, at::ScalarType type,
                   std::int64_t least) {
   const Tensors found = unpack(message, name);

@@ -35,7 +35,8 @@ struct Table {
   std::int64_t over = 0;  // number of those that all have
   std::vector<bool> gone;
 
-  /// Not guarded: that is its own affair.
+  /// Weights that replicas share, without the group's mutex: SharedWeights has
+  /// its own rules.
   const std::shared_ptr<SharedWeights> weights =
       std::make_shared<SharedWeights>();
 

@@ -33,14 +33,14 @@ using mpi::mpi_mutex;
 
 using Clock = std::chrono::steady_clock;
 
-/// Between two tests.
+/// Pauses between two tests of an MPI request.
 class Pause {
  public:
   using Time = std::chrono::microseconds;
   static constexpr Time kFirst = Time(5);
   static constexpr Time kLongest = Time(100);
 
-  /// Only yields for so long.
+  /// `eager`: for how long a pause only yields before pauses sleep.
   explicit Pause(Time eager) : asleep_from_(Clock::now() + eager) {}
 
   void operator()() {

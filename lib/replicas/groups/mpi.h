@@ -28,17 +28,18 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// Which rank this process is, from 0, and how many there are.
+  /// Number of this process's rank, from 0, and of all ranks.
   int rank() const;
   int ranks() const;
-  /// This process ends before its time: the destructor doesn't wait for others.
+  /// For a process that ends early: the destructor then doesn't wait for other
+  /// ranks.
   void break_off();
 
  private:
   bool owns_ = false;
 };
 
-/// Which replicas sum together.
+/// Ranks whose replicas sum together.
 struct MpiMembers {
   int members = 1;
   int member = 1;  ///< which one this is, from 1

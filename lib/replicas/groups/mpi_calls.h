@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-// Without the C++ interface that MPI 3 has removed, and its library.
+// Leaves out the C++ interface that MPI 3 has removed, and its library.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

@@ -86,7 +86,8 @@ class LayoutCheck {
   explicit LayoutCheck(std::int64_t layout) : least_({layout, -layout}) {}
 
   void start(Sums& sums);
-  /// When it is over. The same on all ranks.
+  /// Whether all ranks gave the same number; known when the exchange is over,
+  /// and equal on all ranks.
   bool is_same() const { return least_[0] == -least_[1]; }
 
  private:

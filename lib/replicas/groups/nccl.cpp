@@ -80,7 +80,7 @@ class NcclRanks {
     check(error, "NCCL");
   }
 
-  /// In place.
+  /// Sums a buffer over all ranks, in place.
   void sum(const at::Tensor& buffer, const c10::Stream& stream) {
     const c10::DeviceGuard on(device_);
     check(nccl_.all_reduce(buffer.data_ptr(), buffer.data_ptr(),
