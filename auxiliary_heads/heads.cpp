@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// Each in the file of its name.
+// Builders of heads, each in the file of its name.
 MakeHead linear_head(Fields& options);
 MakeHead predsim_head(Fields& options);
 MakeHead mlp_sr_head(Fields& options);

@@ -96,7 +96,7 @@ class ManHead final : public Head {
     return "average_" + name;
   }
 
-  /// Masks of the copies are their own.
+  /// A pass of one of the copies, with dropout masks of its own.
   Pass own_pass(Pass pass, std::uint64_t number) const {
     pass.layer = layer_;
     pass.seed = random_key({pass.seed, key_part("man"), number});

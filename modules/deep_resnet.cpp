@@ -101,7 +101,7 @@ double values_of_map(const SampleShape& map) {
   return static_cast<double>(map[0] * map[1] * map[2]);
 }
 
-/// A stem for images of one size.
+/// Shape of a stem for images of one size.
 struct StemShape {
   std::int64_t size = 3;  ///< of the convolution's window
   std::int64_t stride = 1;
@@ -154,7 +154,7 @@ struct Convolution {
   std::int64_t stride = 1;
 };
 
-/// A residual block before it is made.
+/// Shape of a residual block.
 struct BlockShape {
   std::int64_t inputs = 0;
   std::int64_t width = 0;  ///< of its 3x3 convolutions

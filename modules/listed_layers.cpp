@@ -204,7 +204,7 @@ struct ListedLayer {
   AddLayer add;
 };
 
-/// Reads the tables one after another.
+/// Reads a list of layers, table after table.
 class ListReader {
  public:
   /// index -1: for the manual alone.
@@ -292,7 +292,7 @@ std::string text_of_kinds(unsigned kinds) {
   return fmt::format("{}", fmt::join(texts, " or "));
 }
 
-/// What makes of the one what the other takes.
+/// Advice on a layer that turns one kind of features into the other.
 std::string_view advice_for(unsigned takes, unsigned found) {
   if (found == kTakesTokens) return "; begin with an embedding";
   if (found == kTakesMap && (takes & kTakesFlat) != 0)

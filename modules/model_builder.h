@@ -93,7 +93,7 @@ class ModelBuilder {
   /// Request for the last entry, to be repeated for another input.
   void remember(Request request);
   LayerSpec finished(std::size_t entry) const;
-  /// Makes shape_ what a window leaves of it.
+  /// Sets shape_ to what a window leaves of it.
   void slide(std::int64_t channels, const SlidingWindow& window);
   std::int64_t elements() const;
 

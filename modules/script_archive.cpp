@@ -27,7 +27,8 @@ constexpr std::uint64_t kMostSourceBytes = std::uint64_t{4} << 20;
 /// What else is packed in such a file: TorchScript stores tensors as they are.
 constexpr std::uint64_t kMostPackedBytes = std::uint64_t{64} << 20;
 
-/// The archive's own look-up doesn't tell these apart.
+/// The text in lower case: the archive's own look-up doesn't tell the cases
+/// apart.
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
@@ -45,7 +46,7 @@ class ArchiveWalk {
   void check() {
     const std::vector<std::string> records = reader_.getAllRecords();
     check_sizes(records);
-    // torch.save() makes archives too, of whatever Python has.
+    // torch.save() makes archives too, of any Python object.
     if (!reader_.hasRecord("constants.pkl") && !reader_.hasRecord("model.json"))
       throw std::runtime_error("it has no constants.pkl, which scripts have");
     for (const std::string& record : records) {

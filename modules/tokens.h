@@ -30,7 +30,7 @@ PatchGrid patch_grid(const SampleSpec& sample, std::int64_t size,
 
 /// A linear map of each patch: a convolution whose windows don't overlap.
 torch::nn::Conv2d patch_projection(const PatchGrid& grid, std::int64_t width);
-/// Multiply-adds of that map for one image.
+/// Multiply-adds of the map from patches to tokens, for one image.
 double patch_flops(const PatchGrid& grid, std::int64_t width);
 
 /// What the convolution gives, as contiguous tokens: [N, C, H, W] ->

@@ -46,7 +46,7 @@ LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
   return spec;
 }
 
-/// A training forward, as it will be.
+/// Runs a layer forward as in training.
 Tensors try_layer(Layer& layer, const Tensors& inputs, std::size_t index) {
   const GeneratorGuard kept;
   Tensors outputs;
@@ -103,7 +103,7 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
     first.push_back(copies_of_tensors(tensors_of_layer(*own.layers[i])));
     own.model.layers.push_back(spec_of(factories[i], first[i], i, own.turn));
   }
-  // BatchNorm in training wants more than one sample.
+  // Two samples: BatchNorm in training wants more than one.
   Tensors values = {at::cat({example, example})};
   for (std::size_t i = 0; i < factories.size(); ++i) {
     values = try_layer(*own.layers[i], values, i);

@@ -97,7 +97,7 @@ class Runner {
       throw UserError("{}: can't be made: {}", folder_, error.message());
   }
 
-  /// False when it was stopped.
+  /// Does a run of the card. Returns false when it was stopped.
   bool do_run(CardRow& row, StopSignals& signals) {
     using Kind = RunState::Kind;
     const std::string folder = folder_of(row.run);

@@ -69,7 +69,8 @@ void describe_rate(Fields& fields) {
   LearningRate().describe(fields);
 }
 
-/// The keys of a schedule beside those of all.
+/// The table of schedules, each with the keys that it has beside the common
+/// ones.
 ListedTable schedules_table() {
   const std::string path = "optimizer";
   const std::string key = "optimizer.schedule.name";

@@ -32,7 +32,8 @@ std::vector<ListedTable> listed_tables();
 /// The table of that kind; nullptr: there is none.
 const ListedTable* find_table(std::span<const ListedTable> tables,
                               std::string_view kind);
-/// Throws UserError with all names and the nearest one.
+/// The table's row of that name. Throws UserError with all names and the
+/// nearest one.
 const ListedRow& find_listed(const ListedTable& table, std::string_view name);
 
 /// Every key that a config can have, whatever it chooses: those that are always

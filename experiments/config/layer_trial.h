@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// A layer that can't be trained so.
+/// A layer that can't be trained, and why.
 struct LayerFault {
   std::int64_t layer = 0;
   std::string text = {};  ///< what LibTorch says

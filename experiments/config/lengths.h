@@ -11,7 +11,7 @@ namespace sluice {
 /// Turns of an epoch, by which all lengths in epochs become turns.
 Epochs epochs_of(const Experiment& experiment);
 
-/// What happens after every so many epochs; 0: never.
+/// Rhythm of what happens after every so many epochs; 0: never.
 Rhythm rhythm_of(double epochs, const Experiment& experiment);
 
 /// The first turn before which so many epochs are done.

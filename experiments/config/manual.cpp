@@ -15,7 +15,7 @@ constexpr std::size_t kIndent = 2;
 /// The meaning of a key gets at least so much of a line.
 constexpr std::size_t kLeastText = 30;
 
-/// The keys of one table.
+/// A table of the config and its keys.
 struct KeyGroup {
   std::string table = {};  ///< "optimizer", "optimizer.groups[]", or empty
   std::vector<const KeyDoc*> keys = {};

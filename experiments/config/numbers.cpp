@@ -164,7 +164,7 @@ ConfigNode without_younger_keys_of_optimizers(const ConfigNode& node) {
   return rest;
 }
 
-/// A limit counts only where there is one.
+/// Numbers of the config, without those of a limit that isn't set.
 ConfigNode with_numbers_of_limit(const ConfigNode& numbers) {
   constexpr std::array<std::string_view, 2> kZeros = {"train", "evaluation"};
   const ConfigNode* limit = numbers.find("limit");

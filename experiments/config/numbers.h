@@ -24,7 +24,7 @@ struct Difference {
   std::string should_be = {};  ///< the other config's, in the same form
 };
 
-/// The first such key; nothing when they are equal.
+/// The first key whose values differ; nothing when all are equal.
 std::optional<Difference> find_difference(const ConfigNode& is,
                                           const ConfigNode& should_be);
 

@@ -103,7 +103,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
       check_attachments(experiment, block, traits.back().attachments);
-      // Whether it can be made.
+      // Made once, to see that the upper end can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
     RunPlan one = experiment.schedule_row().make(

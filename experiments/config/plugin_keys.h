@@ -25,7 +25,7 @@ void add_plugins(const std::vector<std::string>& paths, ConfigNode& config);
 /// `plugins=["/abs/libmine.so"]`.
 std::string plugins_override(const std::vector<std::string>& paths);
 
-/// Loads such files for commands without a config.
+/// Loads plug-ins for commands without a config.
 void load_plugins(const std::vector<std::string>& paths);
 
 }  // namespace sluice

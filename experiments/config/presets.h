@@ -23,7 +23,7 @@ struct Preset {
   /// kind.
   std::string_view configs = {};
 
-  /// Whether it says how replicas work together.
+  /// Whether the preset says how replicas work together.
   bool is_of_replicas() const {
     return config.find("[replicas]") != std::string_view::npos;
   }
@@ -40,7 +40,7 @@ using PresetRow = Row<Preset>;
 /// one test.
 std::span<const PresetRow> presets();
 
-// Their parts.
+// The tables whose rows presets() has.
 std::span<const PresetRow> pipeline_presets();
 std::span<const PresetRow> training_presets();   ///< heads, and samples
 std::span<const PresetRow> averaging_presets();  ///< sums of all replicas

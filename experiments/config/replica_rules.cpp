@@ -87,7 +87,7 @@ bool keeps_momentum(const OptimizerOptions& options) {
   return options.momentum > 0 || !may_have_none;
 }
 
-/// What its compressed gradients allow.
+/// Checks what goes with compressed gradients.
 void check_compressor(const Experiment& experiment, const Fields& top) {
   const ReplicaSettings& replicas = experiment.replicas;
   for (const OptimizerOptions& options : experiment.optimizers)

@@ -32,7 +32,7 @@ at::Tensor tensor_with(const std::vector<double>& values) {
   return at::tensor(values, at::kDouble);
 }
 
-/// The samples of a batch, one by one.
+/// The samples of a batch, as rows.
 class SampleRows {
  public:
   SampleRows(const at::Tensor& inputs, const at::Tensor& labels,

@@ -28,7 +28,7 @@ struct Augmentation {
   /// the image (DeVries and Taylor, arXiv:1708.04552).
   std::int64_t cutout = 0;
 
-  /// Whether it changes anything.
+  /// Whether the augmentation changes anything.
   bool changes() const { return crop > 0 || flip || jitter > 0 || cutout > 0; }
   void describe(Fields& fields);
 };

@@ -85,7 +85,7 @@ class PartialFile {
   int descriptor_;
 };
 
-/// One request.
+/// One HTTP request.
 class Transfer {
  public:
   Transfer(const std::string& url, PartialFile& file, std::int64_t bytes,

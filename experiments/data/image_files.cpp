@@ -17,7 +17,7 @@ constexpr std::string_view kRemedy =
     "`sluice data check CONFIG` names all such files, data.on_bad = \"skip\" "
     "leaves them out";
 
-/// The longer side, when the shorter one becomes `to`.
+/// Length of the longer side, when the shorter one becomes `to`.
 std::int64_t longer_side(std::int64_t longer, std::int64_t shorter,
                          std::int64_t to) {
   return to * longer / shorter;

@@ -95,7 +95,8 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return number;
 }
 
-/// Nothing where the text isn't one that text_of() made.
+/// The summary in a text that text_of() made; nothing where the text is another
+/// one.
 std::optional<WalkSummary> summary_in(std::string_view text,
                                       std::size_t files) {
   if (!text.starts_with(kBeginning) || !text.ends_with('\n'))

@@ -37,7 +37,7 @@ std::vector<std::array<float, 256>> normalised_values(
   return values;
 }
 
-/// Moves and mirrors one channel; black comes in.
+/// Moves and mirrors one channel. What comes in from outside is black.
 void move_plane(const ImageFormat& format, const ImageChange& change,
                 const std::uint8_t* from, std::uint8_t* to) {
   const std::int64_t begin =

@@ -30,7 +30,7 @@ Split stored_image_split(const ImageFormat& format,
 
 struct ImageSplit {
   std::int64_t size = 0;
-  /// Reads and checks them; throws UserError.
+  /// Reads and checks the images; throws UserError.
   std::function<Images()> load = {};
   std::vector<std::string> files = {};  ///< that it reads
 };

@@ -29,7 +29,7 @@ class NoisyLabels final : public Samples {
   Batch batch(std::span<const std::int64_t> indices,
               EpochKey key) const override {
     Batch batch = of_->batch(indices, key);
-    // [N], in memory of its own.
+    // Labels [N], in memory of their own.
     auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
     for (const std::int64_t index : indices) {
       *label = label_instead_of(*label, of_->position(index, key), key.seed);

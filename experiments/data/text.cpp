@@ -144,7 +144,7 @@ DataSet open_as_configured(const std::string& path, const std::string& root,
                         options.sub_words);
 }
 
-/// Throws UserError for sub-words in a build without them.
+/// Throws UserError for sub-words where the build has no sentencepiece.
 void check_tokenizer(const Fields& fields, const TextOptions& options) {
   if (options.has_sub_words && !has_sentencepiece())
     fields.reject("tokenizer",

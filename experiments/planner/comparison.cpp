@@ -21,7 +21,7 @@
 namespace sluice::planner {
 namespace {
 
-/// A row of the table on its way.
+/// A row of the table, with the rounds that it is made of.
 struct Candidate {
   Prediction row = {};
   std::optional<Experiment> experiment = {};

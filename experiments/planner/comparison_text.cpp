@@ -10,9 +10,9 @@ namespace sluice::planner {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-/// A gain below it is no gain.
+/// Least speed-up that counts as a gain.
 constexpr double kGain = 1.05;
-/// Rounds that lie further apart, over their median, disagree.
+/// Rounds disagree where their spread over their median is larger.
 constexpr double kSpread = 0.1;
 constexpr std::int64_t kFewRounds = 3;
 constexpr double kCaches = 1.25;
@@ -139,7 +139,7 @@ std::string warning_of(const Comparison& comparison) {
       comparison.others, comparison.cores);
 }
 
-/// Why not to believe it.
+/// Reasons to doubt the comparison.
 std::string doubts_of(const Comparison& comparison) {
   std::string doubts;
   if (comparison.rounds < kFewRounds)

@@ -27,7 +27,7 @@ struct Machine {
   bool is_this = false;               ///< the one that measures
 };
 
-/// One device with this machine's cores.
+/// This machine as one device, with all cores.
 Machine this_machine();
 
 /// Reads a TOML file with the keys of machine_manual(). Throws UserError for

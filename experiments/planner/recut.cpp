@@ -32,7 +32,7 @@ double parameters_of(const LayerSpec& layer) {
   return count;
 }
 
-/// A layer's parts of its block.
+/// A layer's share of its block's costs.
 struct Part {
   double work = 0;
   double update = 0;

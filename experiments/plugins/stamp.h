@@ -9,7 +9,7 @@
 #define SLUICE_STAMP_TEXT_OF(macro) #macro
 #define SLUICE_STAMP_TEXT(macro) SLUICE_STAMP_TEXT_OF(macro)
 
-/// What a plug-in's stamp begins with in its file.
+/// Text with which a plug-in's stamp begins in its file.
 #define SLUICE_STAMP_BEGIN "sluice-plug-in: "
 
 /// What program and plug-in must agree on, in one line: layouts of types and

@@ -61,7 +61,8 @@ std::string data_root() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   const char* root = std::getenv("SLUICE_DATA");
   if (root == nullptr || *root == 0) return "";
-  // A resolved config is read elsewhere too.
+  // The path is made absolute: a resolved config is read from other folders
+  // too.
   return std::filesystem::absolute(root).lexically_normal().string();
 }
 
@@ -106,7 +107,7 @@ ConfigArguments config_to_resume(const RunArguments& arguments) {
   return config;
 }
 
-/// Overrides of `key`, or what lies below it.
+/// Overrides of `key` and of keys below it.
 std::vector<std::string> those_of(const std::vector<std::string>& overrides,
                                   const std::string& key) {
   std::vector<std::string> found;
@@ -410,7 +411,7 @@ int sweep_command(const SweepArguments& arguments) {
       .done_rows = arguments.done_rows,
       .dry_run = arguments.dry_run,
       .command = arguments.command,
-      // Slurm's nodes start it by its path.
+      // Slurm's nodes start the program by its path.
       .program = slurm ? path_of_own_image() : kOwnImage,
       .data_root = data_root(),
       .read = arguments.loop.read,

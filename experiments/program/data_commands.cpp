@@ -83,7 +83,7 @@ void data_order_command(const DataOrderArguments& arguments) {
         experiment.assist.acceptance);
   check_masks_are_seen(experiment, kinds);
   const auto source = training_source(experiment);
-  // Each replica is dealt one in a turn.
+  // In a turn each replica is dealt one batch.
   const std::int64_t turns =
       experiment.replicas.deals().before(experiment.length.turns);
   const std::int64_t end =

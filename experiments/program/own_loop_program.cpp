@@ -104,7 +104,7 @@ void seed_generator(const ConfigNode& asked) {
   if (seed != nullptr) at::manual_seed(static_cast<std::uint64_t>(*seed));
 }
 
-/// What is trained, and where it is written.
+/// A training of one's own, with the folder that it is written into.
 struct OwnTraining {
   ConfigNode config = {};
   RunOfNetwork run = {};

@@ -27,7 +27,7 @@
 namespace sluice {
 namespace {
 
-/// A run, and what its trace says.
+/// A recorded run, and what its trace says.
 struct RecordedExperiment {
   ConfigNode config = {};
   Experiment experiment = {};
@@ -132,7 +132,7 @@ Experiment changed_experiment(const WhatIfArguments& arguments,
   return read_and_tell(config);
 }
 
-/// What is not changed stays as it was measured.
+/// Costs of the run with the changes asked for; all else stays as measured.
 Costs changed_costs(const WhatIfArguments& arguments,
                     const RecordedExperiment& recorded,
                     const Experiment& changed) {

@@ -27,7 +27,7 @@ struct Figure {
   std::string heading() const;  ///< "test accuracy, %"
 };
 
-/// One figure of all cells.
+/// A figure of all cells, as a column of the table.
 struct Column {
   Figure figure = {};
   /// By cell and run; nothing where a run is not done or doesn't know.

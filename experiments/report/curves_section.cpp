@@ -183,7 +183,7 @@ std::set<int> blocks_in(
   return blocks;
 }
 
-/// One for each block.
+/// A chart for each block.
 std::vector<Chart> charts_by_block(
     const ReportInput& input, const std::string& title, bool is_linear,
     const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&

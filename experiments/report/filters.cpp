@@ -45,7 +45,7 @@ std::uint8_t brightness_of(double weight, double most) {
   return static_cast<std::uint8_t>(std::lround(kMiddle + kMiddle * share));
 }
 
-/// A filter [C, H, W] in its place.
+/// A filter [C, H, W] and its place in the picture.
 struct Tile {
   std::span<const double> values = {};
   std::int64_t channels = 0;

@@ -23,7 +23,7 @@ constexpr std::size_t kMostAxes = 6;
 constexpr double kRoom = 1220;
 constexpr double kDigit = 7.6;
 constexpr double kPadding = 16;
-/// A figure is shown whatever room there is.
+/// Least number of figures that the table shows, whatever room there is.
 constexpr std::size_t kLeastFigures = 2;
 constexpr std::size_t kLongestValue = 28;
 
@@ -53,7 +53,7 @@ std::string name_of_axis(const std::string& key) {
   return last == "name" ? key : last;
 }
 
-/// How many blocks, rather than which layers they have.
+/// The value of an axis in words; for `blocks` their number, not their layers.
 std::string value_of_axis(const Study& study, std::size_t axis,
                           const StudyCell& cell) {
   if (study.axes[axis] == "blocks" && cell.count_of_blocks() > 0)
@@ -91,7 +91,7 @@ std::string figure_text(const Column& column, std::size_t index,
   return n != text.npos && is_all ? text.substr(0, n) : text;
 }
 
-/// Whether runs beside it change it.
+/// Whether other programs on the machine change the figure.
 bool depends_on_load(const Figure& figure) {
   return figure.is_measured && figure.name != "peak_memory_bytes" &&
          !figure.name.starts_with("virtual_");

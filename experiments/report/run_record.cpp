@@ -122,7 +122,7 @@ std::string made_with(const Json& json) {
   return text;
 }
 
-/// Each of them once.
+/// Names of the parts that made the run, each once.
 std::string made_with_parts(const Json& run) {
   std::vector<std::string> texts = {made_with(run)};
   if (const auto parts = run.find("continued");

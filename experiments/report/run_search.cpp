@@ -55,7 +55,7 @@ bool comes_before(std::string_view a, std::string_view b) {
   return a.empty();
 }
 
-/// The paths of the folders in this one.
+/// Paths of the folders in a folder.
 std::vector<std::string> folders_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;

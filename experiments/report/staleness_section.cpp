@@ -47,7 +47,7 @@ std::int64_t values_per_bar(std::int64_t largest) {
   return largest / kMostBars + 1;
 }
 
-/// What a bar and its gap are wide.
+/// Width of a bar with its gap.
 double slot_of(std::int64_t largest) {
   const std::int64_t bars = largest / values_per_bar(largest) + 1;
   return (kHistogramWidth - kHistogramLeft - kHistogramRight) /
@@ -106,7 +106,7 @@ std::string foot_of(std::int64_t largest, double y, const char* label) {
                    y + 33, label);
 }
 
-/// The cells whose pictures are the same.
+/// Caption that names the cells whose pictures are the same.
 std::string caption_of(const ReportInput& input,
                        const std::vector<std::size_t>& cells) {
   const auto label_of = [&](std::size_t cell) {

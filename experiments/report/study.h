@@ -8,7 +8,7 @@
 
 namespace sluice::report {
 
-/// Runs that differ in their seed only.
+/// A cell of a study: runs that differ in their seed only.
 struct StudyCell {
   std::string id = {};     ///< "001", unique in its study
   std::string label = {};  ///< "local_loss, lr=0.1", unique too

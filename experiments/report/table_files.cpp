@@ -47,7 +47,7 @@ std::string row_of(const std::vector<std::string>& texts) {
   return row + '\n';
 }
 
-/// What a cell is, in both CSV files.
+/// Columns that say what a cell is, in both CSV files.
 std::vector<std::string> names_of_cell(const Study& study) {
   std::vector<std::string> names = {"cell", "label", "method"};
   for (const std::string& axis : study.axes) names.push_back(axis);

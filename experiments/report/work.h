@@ -35,7 +35,7 @@ std::optional<double> sequential_flops_in(const TurnWork& work,
                                           std::int64_t turns);
 std::optional<double> bytes_sent_in(const TurnWork& work, std::int64_t turns);
 
-/// What a resolved config says of its runs.
+/// Facts about a run that its resolved config states.
 struct ConfigFacts {
   /// Nothing where it can't be known beforehand, or the runs' data is not on
   /// this machine.

@@ -135,7 +135,7 @@ void Attempt::tell_failure() {
     timeline_->save(folder_.path());
     status_->finish(diverged ? "diverged" : "failed");
   } catch (const UserError&) {
-    // The first failure is reported, not this one.
+    // Dropped: the failure before it is the one to report.
   }
   if (diverged) throw DivergenceError(diverged->reason);
 }

@@ -17,7 +17,7 @@ struct MachineShare {
 /// A memory file: text that a child reads, or has written.
 class MemoryFile {
  public:
-  /// Throws UserError when there can be none.
+  /// A file in memory with that text. Throws UserError when there can be none.
   explicit MemoryFile(const std::string& text = "");
   ~MemoryFile();
   MemoryFile(const MemoryFile&) = delete;
@@ -51,7 +51,7 @@ class ChildRun {
   ChildRun(const ChildRun&) = delete;
   ChildRun& operator=(const ChildRun&) = delete;
 
-  /// Nothing while it runs.
+  /// End of the child; nothing while it runs.
   std::optional<ChildEnd> poll();
   /// Asks it to stop, with a checkpoint (SIGTERM); only the first call counts,
   /// for a second signal would mean at once.

@@ -87,7 +87,7 @@ std::vector<BlockCosts> act_contended(std::vector<Performer>& performers,
   const std::size_t at_once = std::min(options.at_once, blocks);
   std::vector<Timings> timings(blocks);
   for (std::size_t first = 0; first < blocks; first += at_once) {
-    // The last ones have neighbours that have acted before.
+    // The last group is filled up with blocks that were timed before.
     const std::size_t from = std::min(first, blocks - at_once);
     ConcurrentPerformers(std::span(performers).subspan(from, at_once),
                          std::span(timings).subspan(from, at_once), options)

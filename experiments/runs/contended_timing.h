@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// What a block's actions took, one by one.
+/// Times of a block's actions, one by one.
 class Timings {
  public:
   void add(Op op, double seconds) { seconds_[op].push_back(seconds); }
@@ -24,7 +24,7 @@ class Timings {
   std::map<Op, std::vector<double>> seconds_;
 };
 
-/// A block and what it is to do next.
+/// A block and the action that it does next.
 struct Performer {
   std::unique_ptr<IsolatedBlock> block = nullptr;
   std::deque<Action> actions = {};

@@ -232,7 +232,8 @@ void GpuLinks::pin(const Link& link, Peer& peer) const {
               peer.name, why);
 }
 
-/// One line, unless the user has asked for it.
+/// Says on one line why tensors go by the host, unless the user has asked for
+/// that.
 void GpuLinks::say(const Peer& peer, const std::string& why) const {
   if (!wants_ipc_) return;
   sluice::say("sluice: {}: tensors go to {} through the host: {}\n", name_,
@@ -262,7 +263,7 @@ Link GpuLinks::around(Link link, int peer) const {
 
 namespace {
 
-/// Fields of the record about one direction.
+/// Fields of the block's record about one direction of a link.
 struct TrafficFields {
   std::optional<std::int64_t>& by_ipc;
   std::optional<std::int64_t>& through_host;

@@ -27,7 +27,7 @@ namespace {
 constexpr auto kUnlimited = std::numeric_limits<std::size_t>::max();
 constexpr Deadline kPatience = std::chrono::seconds(60);
 
-/// The gradients at tensors like these.
+/// A message of gradients at tensors like these features.
 Message gradients_like(const Tensors& features, const RunPlan& plan, int ways,
                        const Codec* codec) {
   Message message{.kind = MessageKind::gradient};

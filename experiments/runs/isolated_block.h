@@ -32,7 +32,7 @@ class IsolatedBlock {
 
   /// What it sent up for its first batch, for the next block's rehearsal.
   const std::optional<Message>& sent_up() const { return sent_up_; }
-  /// What it has cost; after finish().
+  /// Costs of the block; known after finish().
   const records::Block& costs() const;
   /// Seat::bytes_of_centre().
   std::int64_t bytes_of_centre(int members) const {

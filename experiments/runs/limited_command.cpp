@@ -58,7 +58,7 @@ class LimitedChild {
   LimitedChild(const LimitedChild&) = delete;
   LimitedChild& operator=(const LimitedChild&) = delete;
 
-  /// Why it couldn't be started; 0: it was.
+  /// Error number of a command that couldn't be started; 0: it was.
   int error() const { return error_; }
 
   bool has_ended() {

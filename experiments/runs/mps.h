@@ -19,7 +19,8 @@ bool mps_is_running();
 /// constructor sets. Ends with it; kill -9 of this process leaves the daemon.
 class MpsDaemon {
  public:
-  /// Throws UserError where nvidia-cuda-mps-control isn't there or fails.
+  /// Starts the daemon. Throws UserError where nvidia-cuda-mps-control isn't
+  /// installed or fails.
   MpsDaemon();
   ~MpsDaemon();
   MpsDaemon(const MpsDaemon&) = delete;

@@ -49,7 +49,7 @@ ConfigNode kinds_of(ConfigNode devices) {
   return devices;
 }
 
-/// Hashes of files are compared as those of files.
+/// Leaves out hashes of files: the files' own terms have them.
 void leave_out_hashes(ConfigNode& config) {
   for (const auto& [table, key] :
        {std::pair{"model", "sha256"}, std::pair{"data", "tokenizer_sha256"}})

@@ -70,11 +70,10 @@ class ShownCentre final : public CentreLink {
 
 }  // namespace
 
-ReplicaSync::Ways replica_ways(const Experiment& experiment, int seat,
-                               std::vector<Link> links, Heartbeat& heartbeat,
-                               const std::shared_ptr<MpiSession>& session,
-                               const std::shared_ptr<MemoryAccount>& memory,
-                               const c10::Device& device) {
+ReplicaSync::Endpoints replica_ways(
+    const Experiment& experiment, int seat, std::vector<Link> links,
+    Heartbeat& heartbeat, const std::shared_ptr<MpiSession>& session,
+    const std::shared_ptr<MemoryAccount>& memory, const c10::Device& device) {
   const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);

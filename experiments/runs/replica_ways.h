@@ -18,10 +18,9 @@ namespace sluice {
 /// through `links` to them (SeatLinks::replicas), or with MPI through
 /// `session`, that of the process. Its waits show in the heartbeat, unless
 /// those of the links do.
-ReplicaSync::Ways replica_ways(const Experiment& experiment, int seat,
-                               std::vector<Link> links, Heartbeat& heartbeat,
-                               const std::shared_ptr<MpiSession>& session,
-                               const std::shared_ptr<MemoryAccount>& memory,
-                               const c10::Device& device);
+ReplicaSync::Endpoints replica_ways(
+    const Experiment& experiment, int seat, std::vector<Link> links,
+    Heartbeat& heartbeat, const std::shared_ptr<MpiSession>& session,
+    const std::shared_ptr<MemoryAccount>& memory, const c10::Device& device);
 
 }  // namespace sluice

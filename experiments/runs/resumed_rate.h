@@ -18,7 +18,7 @@ struct RateChange {
   std::vector<double> before = {};  ///< the rate of that turn by block
   std::vector<double> after = {};
 
-  /// Whether the rate, or where it goes, is another.
+  /// Whether the rate, or its target, has changed.
   bool is_any() const;
 };
 
@@ -27,7 +27,7 @@ struct RateChange {
 RateChange rate_change(const ConfigNode& before, const Experiment& now,
                        std::int64_t turn);
 
-/// One line.
+/// The change as one line.
 std::string text_of(const RateChange& change);
 
 }  // namespace sluice

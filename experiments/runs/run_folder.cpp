@@ -116,7 +116,7 @@ std::vector<Record> records_until(const RestartPoint& from,
   return found;
 }
 
-/// Replicas of the run by its config.
+/// Number of replicas of the run in a folder, by its config.
 std::int64_t replicas_in(const std::string& folder) {
   const ConfigNode config = read_toml_file(config_of_run(folder));
   const ConfigNode* replicas = config.find("replicas");
@@ -127,7 +127,7 @@ std::int64_t replicas_in(const std::string& folder) {
   return number == nullptr ? 1 : *number;
 }
 
-/// Partial ones too; nothing else that lies there.
+/// Whether the path is a checkpoint of a turn after `turn`, or part of one.
 bool is_checkpoint_after(std::int64_t turn, const fs::path& path) {
   return path.filename().string().starts_with("turn-") &&
          turn_of(path.string()).value_or(turn + 1) > turn;
@@ -140,13 +140,13 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
-/// The cache from which it comes may be emptied.
+/// Copies the tokenizer into the folder: the cache may be emptied.
 void keep_tokenizer(const std::string& file, const std::string& folder) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
   write_text(folder + "/tokenizer.model", read_file(file, kMostBytes));
 }
 
-/// Whether it was not there.
+/// Makes a folder and those above it. Returns whether it was missing.
 bool make_folders(const fs::path& path) {
   std::error_code error;
   const bool is_new = fs::create_directories(path, error);

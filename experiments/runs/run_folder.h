@@ -18,7 +18,7 @@ namespace sluice {
 
 /// Paths of the config.toml and of the checkpoints folder of a run folder.
 std::string config_of_run(const std::string& path);
-/// Throws UserError unless a run is there.
+/// Throws UserError unless a run is in the folder.
 void check_is_run(const std::string& path);
 std::string checkpoints_of_run(const std::string& path);
 
@@ -31,7 +31,7 @@ struct RestartPoint {
   /// Grant::first_batch: all blocks have applied the batches before it, in a
   /// drain.
   std::int64_t first_batch = 0;
-  /// Replicas that begin there as returning_replicas() says.
+  /// Replicas that begin at this checkpoint, as returning_replicas() says.
   std::set<int> returning = {};
 };
 

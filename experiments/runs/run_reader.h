@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Where a run writes its records.
+/// Path of the file that a run writes its records into.
 std::string metrics_of_run(const std::string& folder);
 /// What that had no room for, until the run is continued.
 std::string rest_of_metrics(const std::string& folder);

@@ -37,7 +37,7 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
 /// How the config of a run is read: read_experiment(), or what knows the layers
 /// of a program with a loop of its own.
 using ReadRun = std::function<Experiment(const ConfigNode& config)>;
-/// State of a run that is read so.
+/// State of a run, from its folder.
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const ReadRun& read);
 /// read_experiment() with that root.

@@ -28,7 +28,7 @@ void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
     link.sender = staged_sender(std::move(link.sender));
 }
 
-/// What is between two seats, for both.
+/// The ends of the link between two seats.
 std::pair<Link, Link> link_for(const Experiment& experiment,
                                const SeatPair& seats, Capacity capacity) {
   const std::vector<BlockPlan>& plans = experiment.plans.front().blocks;

@@ -17,7 +17,7 @@ namespace sluice {
 struct Ends {
   Link below = {};
   Link above = {};
-  ReplicaSync::Ways replicas = {};  ///< empty: one replica
+  ReplicaSync::Endpoints replicas = {};  ///< empty: one replica
   /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
   /// Where the seat computes; by default device_of_seat().

@@ -19,7 +19,7 @@ const BlockPlan& plan_of(const Experiment& experiment, int seat) {
   return by_block(experiment.plans.front().blocks, seat);
 }
 
-/// The seats of its neighbours on that side.
+/// The seats on one side of a seat.
 std::vector<int> neighbours_of(const Experiment& experiment, int seat,
                                Direction side) {
   return neighbours_of(experiment.plans.front(), seat, side);

@@ -20,7 +20,7 @@ namespace sluice {
 /// another host too, sees one state.
 class StatusFile final : public Sink {
  public:
-  /// The experiment must outlive it.
+  /// The experiment must outlive this object.
   StatusFile(const Experiment& experiment, std::string folder,
              std::shared_ptr<Sink> next);
 

@@ -39,7 +39,7 @@ Tokens tokens_of_prompt(const std::string& prompt, const Tokenizer& tokenizer) {
   }
 }
 
-/// The last `context` of them, [1, T].
+/// The last `context` tokens, [1, T].
 at::Tensor last_tokens(const Tokens& tokens, std::int64_t context) {
   const std::int64_t count = std::min(std::ssize(tokens), context);
   at::Tensor inputs = at::empty({1, count}, at::kLong);

@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-/// Shorter ones are nothing but the call.
+/// Waits that are shorter are nothing but the call.
 constexpr double kShortestWait = 20e-6;  // s
 
 /// Messages of a kind and batch go from one block to another in order.

@@ -119,10 +119,10 @@ class Trackers::Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  /// Tells it that the run is over.
+  /// Closes the tracker's input, by which it sees that the run is over.
   void close_input() { TrackerPipe::close(input_.write); }
 
-  /// Says it, once, where it has failed.
+  /// Reports a tracker that has failed, once.
   void look() {
     int status = 0;
     if (!is_running_) return;

@@ -66,7 +66,7 @@ class Answers {
   explicit Answers(std::FILE* stream) : stream_(stream) {}
 
   void write(const Json& line) {
-    // The error of a damaged line may quote it.
+    // The error of a damaged line may quote the line.
     const std::string text =
         line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size() ||
@@ -272,7 +272,7 @@ class Conversation {
     }
   }
 
-  /// The last figures, and the best ones.
+  /// The last figures of a trial, and the best ones.
   static Json summary_of(const std::vector<Json>& evaluations) {
     Json summary = evaluations.back();
     Json accuracy = nullptr;

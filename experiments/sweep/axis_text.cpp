@@ -16,7 +16,7 @@ constexpr std::string_view kIf = " if ";
 /// Walks over a text, knowing what is inside brackets or quotes.
 class Nesting {
  public:
-  /// Whether the next character is outside of both.
+  /// Whether the next character is outside of brackets and quotes.
   bool is_outside(char c) {
     if (quote_ != 0) {
       if (escaped_)

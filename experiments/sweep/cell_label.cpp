@@ -25,7 +25,7 @@ std::string last_part(const std::string& key) {
   return key.substr(key.rfind('.') + 1);
 }
 
-/// Letters, digits, '.', '-' and single '_' of it.
+/// The text's letters, digits, '.' and '-', with a single '_' for all else.
 std::string plain(const std::string& text) {
   std::string name;
   for (const char c : text) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostCells = 10'000;
 
-/// What an axis is in one cell.
+/// The value that a cell has on an axis.
 struct Choice {
   ConfigNode value = {};
   std::optional<std::size_t> index = {};  ///< among its values
@@ -123,7 +123,7 @@ class Expansion {
     return sweep_.axes[*at].labels.at(*chosen_[*at]->index);
   }
 
-  /// What is set so far, as a config.
+  /// The choices made so far, as a config.
   ConfigNode settings() const {
     ConfigNode config = {.value = ConfigNode::Table{}};
     for (std::size_t i = 0; i < chosen_.size(); ++i)

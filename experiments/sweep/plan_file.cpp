@@ -48,7 +48,7 @@ PlannedCell planned_cell_of(const Json& json) {
   return planned;
 }
 
-/// The cell as the one behind so many others.
+/// The cell with its number, behind so many others.
 PlannedCell numbered(PlannedCell cell, std::size_t others) {
   cell.id = fmt::format("{:03}", others + 1);
   cell.folder = "cells/" + folder_name(cell.id, cell.cell);

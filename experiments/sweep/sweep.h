@@ -10,7 +10,7 @@
 
 namespace sluice::sweep {
 
-/// Where a random axis draws its values from.
+/// Range that a random axis draws its values from.
 struct Range {
   enum class Kind {
     uniform,

@@ -18,7 +18,7 @@
 namespace sluice::sweep {
 namespace {
 
-/// Empty when there is none.
+/// Text of a run's failure; empty when there is none.
 std::string read_failure(const std::string& run_folder) {
   std::ifstream file(failure_file(run_folder));
   std::string line;

@@ -190,7 +190,7 @@ std::string results_text(const SweepRuns& runs) {
     for (const SweepRun& run : runs.all()) {
       if (run.cell != i || !run.is_done()) continue;
       losses.push_back(run.state.evaluation.loss);
-      // Where the targets are numbers there is none.
+      // Runs whose targets are numbers have no accuracy.
       if (!std::isnan(run.state.evaluation.accuracy))
         accuracies.push_back(run.state.evaluation.accuracy);
     }

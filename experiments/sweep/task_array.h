@@ -41,7 +41,7 @@ class TaskArray {
     bool again = false;
     std::string command = {};
   };
-  /// Throws UserError when they can't be read.
+  /// The tasks as their file has them. Throws UserError when it can't be read.
   Tasks tasks() const;
 
   const std::string& folder() const { return folder_; }

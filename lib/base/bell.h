@@ -16,7 +16,7 @@ namespace sluice {
 class Bell {
  public:
   void ring();
-  /// How often it has been rung.
+  /// Number of times that the bell was rung.
   std::uint64_t rung() const;
   /// Until it has been rung more often than `heard` times; false when `most`
   /// has passed first.

@@ -60,7 +60,7 @@ struct DroppedKey {
   bool operator==(const DroppedKey&) const = default;
 };
 
-/// One entry of the manual.
+/// A key as the manual describes it.
 struct KeyDoc {
   std::string path = {};  ///< "optimizer.lr", "optimizer.groups[].match"
   std::string type = {};  ///< "number", "list of strings", "table", ...
@@ -151,7 +151,7 @@ class Fields {
   void optional(std::string_view name, std::optional<T>& value,
                 const Names<std::type_identity_t<T>>& names, Doc doc);
 
-  /// A table below this one.
+  /// Reads a table below this one.
   void section(std::string_view name, std::string_view text,
                const std::function<void(Fields&)>& describe);
   /// An array of tables: `describe` is called once for each, in order. When no

@@ -43,7 +43,7 @@ struct ConfigNode {
   void set_path(std::string_view path, ConfigNode node);
   /// Moves all that is in it so many layers up.
   void raise(int layers);
-  /// The latest layer of all that is in it.
+  /// The latest layer among this node and all below it.
   int layer() const;
   /// "integer 3", "string 'x'", "table": for messages.
   std::string describe() const;

@@ -26,7 +26,7 @@ bool is_early() {
   return watched_process.load() == ::getpid();
 }
 
-/// Says it once, whichever way the end takes on.
+/// Reports an early end once, on whichever way it comes.
 void say_early_end() {
   watched_process = 0;
   const std::string_view text = line_of_end;

@@ -18,7 +18,7 @@ struct LockOptions {
   /// Tell other hosts once in a while that this process lives, and the user of
   /// what is odd. A folder that no other host sees doesn't need it.
   bool is_shared = true;
-  /// How often it tells others that it lives.
+  /// Interval at which the holder shows other processes that it lives.
   std::chrono::milliseconds beat = std::chrono::seconds(5);
   /// Set to false by tests, to behave as on a file system without locks.
   bool has_locks = true;
@@ -64,7 +64,7 @@ class FolderLock {
   std::jthread heart_;  // last: it uses all of the above
 };
 
-/// The file that such a lock is on.
+/// Path of the file that a folder's lock is on.
 std::string lock_file_of(const std::string& folder);
 
 /// The holder of a folder, for a process that only looks and takes no lock.

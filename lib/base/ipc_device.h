@@ -48,7 +48,7 @@ class IpcDevice {
   // For others to open. They are never freed, because freeing what another
   // process has open is undefined. They go with the process.
 
-  /// nullptr when there is not so much memory left.
+  /// Allocates memory; nullptr when so much isn't free.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual Event make_event() = 0;
   virtual IpcHandle handle_of_memory(std::byte* memory) = 0;

@@ -36,7 +36,7 @@ struct Message {
   MessageKind kind = MessageKind::activation;
   /// Training or evaluation batch, or the turn for control messages.
   std::int64_t batch = 0;
-  /// Turn of the sender when it sent this.
+  /// Turn of the sender when it sent the message.
   std::int64_t turn = 0;
   /// Version of the weights of the sender's block that made the tensors: of an
   /// activation those of its forward, which a weight view may choose.

@@ -10,13 +10,13 @@ namespace sluice {
 /// send, except those that this process was started to ignore (nohup).
 sigset_t stopping_signals();
 
-/// The last four of them.
+/// The last four of stopping_signals(): those that schedulers send.
 std::span<const int> requests_of_schedulers();
 
 /// For a program's preinit_array, before the libraries that it loads install
 /// handlers: notes which of these signals it was started to ignore.
 void note_ignored_signals();
-/// Ignores them again.
+/// Ignores those signals again.
 void ignore_noted_signals();
 
 /// Whether a second one ends the process at once: SIGINT and SIGTERM. The

@@ -21,7 +21,7 @@ bool is_left(const std::string& folder);
 /// use.
 class TemporaryFolder {
  public:
-  /// Throws UserError when it can't be made.
+  /// Makes the folder. Throws UserError when it can't be made.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

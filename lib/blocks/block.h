@@ -55,7 +55,7 @@ class Block {
   void use_graphs();
 
   int index() const { return block_; }
-  /// Where its weights lie, and its inputs must.
+  /// Device of the block's weights, on which its inputs must lie.
   const c10::Device& device() const { return device_; }
   std::int64_t first_layer() const { return first_layer_; }
 

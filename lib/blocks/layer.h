@@ -50,7 +50,7 @@ class Layer : public torch::nn::Module {
   /// Inputs and outputs as tuples; most layers have one of each. Must not write
   /// its inputs in place: they may be what a neighbour sent.
   virtual Tensors forward(const Tensors& inputs, const Pass& pass) = 0;
-  /// Whether inverse() is there.
+  /// Whether the layer has inverse().
   virtual bool is_reversible() const { return false; }
   /// The inputs of which a forward in that pass, with the present weights,
   /// makes `outputs`, but for rounding. Must not write `outputs`.

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// Training and evaluation have the same one.
+/// A loss that is the same in training and in evaluations.
 RunLoss everywhere(const Loss& loss) {
   return {.training = loss, .evaluation = loss};
 }

@@ -35,7 +35,7 @@ std::vector<fs::path> files_of(const std::string& path) {
   return files;
 }
 
-/// The first tensor of these files that `name_in` names.
+/// The first tensor that `name_in` names, in the order of the files.
 std::string first_in_files(
     const std::string& path,
     const std::function<std::string(const std::string& file)>& name_in) {

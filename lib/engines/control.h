@@ -60,7 +60,7 @@ T said_in(const Message& message) {
 
 /// A grant on its way to a worker, with the batch of its turn, if any.
 Message grant_message(const Grant& grant, const Batch* batch = nullptr);
-/// The batch in such a message.
+/// The batch in a message of control.
 std::optional<Batch> batch_of(const Message& message);
 
 /// "block 2: " before the text of an exception, which may begin so itself.
@@ -68,7 +68,7 @@ std::string text_of(const std::string& who, const std::string& text);
 
 /// What stopped a worker, by the exception that ended it.
 Cause cause_of(const std::exception& error);
-/// Throws it as UserError, or LinkError.
+/// Throws the failure as UserError, or LinkError.
 [[noreturn]] void throw_failure(const Failure& failure,
                                 const SeatNames& names = {});
 

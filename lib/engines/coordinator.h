@@ -62,7 +62,7 @@ class Coordinator {
   /// Asks for grant n of the run.
   CoordinatorReply ask(std::size_t n);
 
-  /// A block has carried out its n-th grant.
+  /// Notes that a block has carried out its n-th grant.
   void reached(int block, std::size_t n);
   /// The run goes on without a replica, which had carried out so many grants.
   void lost(int replica, std::size_t grants, const std::string& reason);
@@ -74,7 +74,7 @@ class Coordinator {
   void request_stop() { stop_.store(true); }
   /// Whether that was called.
   bool is_stopping() const { return stop_.load(); }
-  /// Whether request_stop() ended it before its last turn.
+  /// Whether request_stop() ended the run before its last turn.
   bool interrupted() const { return interrupted_; }
   /// Turns that have been granted so far; after the run, where it ended.
   std::int64_t turns_granted();

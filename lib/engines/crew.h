@@ -68,7 +68,7 @@ class Crew {
 /// Tells the coordinator, which must outlive the crew.
 CrewEvents events_for(Coordinator& coordinator);
 
-/// Writes records where those of a crew go.
+/// A sink that writes records into those of a crew.
 std::shared_ptr<Sink> sink_for(const CrewEvents& events);
 
 /// Gives what the coordinator grants until it grants no more and all is carried

@@ -18,7 +18,7 @@ namespace sluice {
 /// that is ready in real time, and sleeps while none is.
 class FreeLoop {
  public:
-  /// The seat has not begun, and outlives it.
+  /// The seat has not begun, and outlives this object.
   FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner = {});
 
   /// Returns the actions that it has done, as to_text() writes them, a blank

@@ -37,7 +37,7 @@ class Heartbeat {
   /// whoever waits for this one shall not give it up. On any thread, now and
   /// then, beside the worker's.
   void lives() const;
-  /// A wait that took so long is over.
+  /// Notes a wait that is over and took so long.
   void waited(std::chrono::nanoseconds time);
 
   Progress progress() const;

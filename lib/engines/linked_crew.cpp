@@ -62,7 +62,7 @@ void LinkedCrew::send_ahead(WorkerLink& talk) {
       book_.reached(talk.block) + book_.progress().ahead + 1;
   for (; talk.sent < std::min(book_.given(), end); ++talk.sent) {
     const auto& [grant, batch] = book_.at(talk.sent);
-    // Block 1 is the only one that takes batches.
+    // Block 1 alone takes batches.
     const bool brings = talk.block == 1 && batch;
     send(talk, grant_message(grant, brings ? &*batch : nullptr));
   }
@@ -92,7 +92,7 @@ void LinkedCrew::wait() {
   }
 }
 
-/// A message of each worker that has sent one.
+/// Takes one message of each worker that has sent one.
 bool LinkedCrew::take_some() {
   bool any = false;
   for (WorkerLink& talk : talks_) {
@@ -182,7 +182,7 @@ void LinkedCrew::lose(int replica, const Failure& failure) {
   pass_over_lost();
 }
 
-/// What is granted to the others.
+/// Counts all grants as carried out by seats that are lost.
 void LinkedCrew::pass_over_lost() {
   for (const int seat : book_.left_out())
     while (book_.reached(seat) < book_.given()) {
@@ -211,7 +211,8 @@ void LinkedCrew::fail(WorkerLink& talk, NotedFailure noted) {
   end(talk);
   if (!is_first) return;
   if (supervision_.on_failure) supervision_.on_failure();
-  // What the others have been given they may finish.
+  // Closes senders alone: other workers may finish the turns that they were
+  // given.
   for (WorkerLink& other : talks_)
     if (other.link.sender) other.link.sender->close();
 }

@@ -16,7 +16,7 @@ namespace sluice {
 /// threads.
 class SeatOrder {
  public:
-  /// The plans outlive it.
+  /// The plans outlive this object.
   SeatOrder(const Plans& plans, int executor);
 
   /// The seat's next actions are those of the grant. All seats of the

@@ -66,11 +66,12 @@ class ThreadCrew final : public Crew {
       run_worker(block, plans_, control, make, runner_of(block),
                  prepared.fed.get());
     } catch (const std::exception&) {
-      // run_worker() has told the crew, which throws it.
+      // Dropped: run_worker() has sent the failure to the crew, which throws
+      // it.
     }
   }
 
-  /// Where it has several blocks they take turns.
+  /// Runner of a block's actions; several blocks of an executor take turns.
   SeatRunner runner_of(int block) const {
     const RunPlan& plan = plans_.at(0);
     SeatRunner runner;

@@ -49,7 +49,7 @@ class VirtualCrew final : public Crew {
   double seconds() const { return seconds_; }
 
  private:
-  /// Where a block is in its grants.
+  /// A block's place in its grants.
   struct Place {
     bool at_grant = false;
     bool waited = false;  ///< for a grant

@@ -19,7 +19,7 @@ class EncodedReader {
  public:
   explicit EncodedReader(std::span<const std::byte> bytes) : left_(bytes) {}
 
-  /// Throws LinkError where there are fewer.
+  /// Takes so many bytes. Throws LinkError where fewer are left.
   std::span<const std::byte> take(std::uint64_t bytes);
   std::uint32_t word();
   std::uint64_t long_word();

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// How many there are, and their sum.
+/// Elements of one sign: their number and their sum.
 struct Half {
   double sum = 0;
   std::uint64_t count = 0;

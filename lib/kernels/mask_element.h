@@ -17,7 +17,7 @@ SLUICE_ON_ANY_DEVICE inline PhiloxWords mask_numbers(const MaskRule& rule,
   return philox({{low, high, 0, 0}}, rule.key);
 }
 
-/// What an element is whose number this is.
+/// Value of the mask at the element with that number.
 SLUICE_ON_ANY_DEVICE inline float mask_element(const MaskRule& rule,
                                                std::uint32_t number) {
   return number < rule.dropped_below ? 0.0F : rule.kept;

@@ -24,7 +24,7 @@ class GpuClock {
   /// An action begins. What is started from now on counts for that op, until
   /// pause(): while the host waits for a message the GPU has nothing to do.
   void resume(Op op);
-  /// Returns whether it was running.
+  /// Pauses the clock. Returns whether it was running.
   bool pause();
   /// Goes on after a pause within an action.
   void resume();

@@ -208,7 +208,8 @@ struct Block {
   std::optional<std::int64_t> up_through_host = {};
   std::optional<std::int64_t> down_by_ipc = {};
   std::optional<std::int64_t> down_through_host = {};
-  // Why, where the neighbour is on a GPU too.
+  // Reasons why tensors go through the host, up and down, where the neighbour
+  // is on a GPU too.
   std::optional<std::string> up_why_host = {};
   std::optional<std::string> down_why_host = {};
   // Tensors for other replicas of the block, likewise.
@@ -417,7 +418,7 @@ struct SavedClock {
 Record to_record(const SavedClock& clock);
 std::optional<SavedClock> saved_clock_from(const Record& record);
 
-/// The whole run, its last line.
+/// Summary of the whole run, the last line of its records.
 struct Summary {
   std::string name = {};
   std::string method = {};

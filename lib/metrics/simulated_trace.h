@@ -14,7 +14,7 @@ namespace sluice {
 /// message an arrow from the slice that sends it to the one that takes it.
 class SimulatedTrace {
  public:
-  /// `out` must outlive it.
+  /// `out` must outlive this object.
   SimulatedTrace(std::ostream& out, Plans plans);
 
   void write(const TimedAction& timed);

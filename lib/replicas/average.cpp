@@ -67,7 +67,7 @@ class Average final : public ReplicaPolicy {
   }
 
  private:
-  /// One of SGD, as PyTorch has it.
+  /// A step of SGD with momentum, as PyTorch does it.
   void step(at::Tensor& start, at::Tensor& momentum, const at::Tensor& mean,
             double unit) const {
     if (unit == 0) return;  // nothing has moved, whatever the unit

@@ -31,11 +31,11 @@ struct Push {
   UpdateInfo info = {};
   /// The centre's clock (ServerAnswer::clock) at that pull.
   std::int64_t clock = 0;
-  /// The last batch that it is of.
+  /// The last batch that the push is of.
   std::int64_t batch = 0;
 };
 
-/// What it takes away.
+/// What a replica takes away from the centre.
 struct ServerAnswer {
   Tensors tensors = {};
   std::int64_t place = 0;  ///< of its push among all that were served, from 1
@@ -187,7 +187,7 @@ class CentreLink {
   virtual int member() const = 0;
   /// The centre itself, of replica 1; nullptr for all others.
   virtual Centre* owned() = 0;
-  /// Centre::serve(), after all that came there before.
+  /// Calls Centre::serve(), after all that came there before.
   virtual ServerAnswer visit(Push push) = 0;
   /// Centre::bring() and take().
   virtual std::int64_t bring(Push push) = 0;

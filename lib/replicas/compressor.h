@@ -55,7 +55,7 @@ struct ReplicaSite {
 
 using TensorSizes = std::vector<std::int64_t>;
 
-/// What a row with its options comes to.
+/// A compressor with its options.
 struct CompressorKind {
   /// Empty: gradients are summed as they are.
   std::function<std::unique_ptr<GradientExchange>(

@@ -69,7 +69,7 @@ class ReplicaPolicy {
   /// where the replica has made so many updates since its forward.
   /// Call it in that update where weights are shared.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
-  /// Step i has led to these weights.
+  /// Called after step i, with the weights that it has led to.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
   /// The weights with which the replica goes on; nothing: those after the last
   /// step.
@@ -90,7 +90,7 @@ class ReplicaPolicy {
   /// The first batch of an update comes: overwrites the weights with those that
   /// it shall see.
   virtual void before_forward(const Tensors& /*weights*/) {}
-  /// An update is about to change them, and has.
+  /// Called before and after an update changes the weights.
   virtual void before_update(const Tensors& /*weights*/) {}
   virtual void after_update(const Tensors& /*weights*/) {}
   /// The replicas are about to agree: it makes no update before all have come
@@ -119,7 +119,7 @@ struct CentreSite {
 /// How the replicas of a run work together.
 struct ReplicaKind {
   ReplicaExchange exchange = {};
-  /// The blocks exchange their weights at different updates.
+  /// Whether blocks exchange their weights at different updates.
   bool stagger = false;
   /// Where gradients of several replicas are applied one by one: whether the
   /// policy tells how stale each is, which corrections go by.
@@ -156,7 +156,7 @@ struct ReplicaKind {
   double grace = 0;
 };
 
-/// What a centre of so many replicas waits for.
+/// Quorum of a centre for so many replicas.
 Quorum quorum_of(const ReplicaKind& kind, int members);
 
 /// Reads the options of a policy, beside its name.

@@ -21,7 +21,7 @@ class SharedWeights {
   /// them there. To be called before all else, by each thread. Throws UserError
   /// where they are of another type.
   void fill(const NamedTensors& first);
-  /// Copies them.
+  /// Copies the shared weights.
   void load(const Tensors& into) const;
   /// Adds how far each element has come from `before` to `after`. An element
   /// that has not moved is left alone; one that no other replica has changed

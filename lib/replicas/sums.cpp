@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// Adds one tensor of each replica.
+/// Sum of tensors, one from each replica.
 at::Tensor sum_of(const Tensors& parts) {
   at::Tensor first;
   at::Tensor sum;

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// New tensors, whose names begin with the prefix.
+/// Copies of tensors, under names that begin with the prefix.
 NamedTensors named_copies(const NamedTensors& tensors,
                           const std::string& prefix);
 Tensors unnamed_copies(const NamedTensors& tensors);
@@ -26,7 +26,7 @@ class TakenWeights {
  public:
   TakenWeights(const NamedTensors& parameters, int members);
 
-  /// All are these.
+  /// Begins with these weights for all replicas.
   void begin(const Tensors& weights) const;
   const NamedTensors& weights() const { return weights_; }
   const NamedTensors& by(int member) const { return by_block(taken_, member); }

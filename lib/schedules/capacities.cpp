@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t kTurnsAfterEvaluation = 4;
 
-/// The sample, as it is before its first action.
+/// A simulation of the sample run, before its first action.
 Simulation sample(const RunPlan& plan, const Grant& grant,
                   const std::vector<Capacity>& capacities) {
   Simulation simulation({plan}, {}, capacities);

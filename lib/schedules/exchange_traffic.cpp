@@ -16,7 +16,7 @@ double sent_for_sum(const ReplicaExchange& exchange) {
          (exchange.members - 1);
 }
 
-/// Each to all others.
+/// Number of sends, when each replica sends to all others.
 double sent_to_all(const ReplicaExchange& exchange) {
   return static_cast<double>(exchange.members) * (exchange.members - 1);
 }

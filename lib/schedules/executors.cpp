@@ -29,7 +29,7 @@ bool is_after_turns(const Action& action) {
   return !row_of(action.op).is_training || action.round == kAgreement;
 }
 
-/// What is left to do of one seat's list.
+/// The actions of a seat that are still to do.
 struct Rest {
   std::vector<SeatAction> actions;
   std::size_t next = 0;

@@ -46,7 +46,7 @@ class FreeRunning {
   /// What it leaves out of its grant, because the others have done that turn
   /// without it.
   std::vector<std::int64_t> behind(std::int64_t turn) const;
-  /// Turns begun, those of dropped batches too.
+  /// Number of turns begun, with those of dropped batches.
   std::int64_t turns() const { return next_; }
 
  private:

@@ -40,7 +40,7 @@ class Gathering {
   /// Notes that the replica is lost: it brings nothing, and doesn't wait.
   void lose(int member);
   bool waits(int member) const { return waiting_.contains(member); }
-  /// Whether as many wait as there must.
+  /// Whether enough replicas wait for a merge.
   bool has_quorum() const;
   /// Whether no replica is to be waited for any more.
   bool is_complete() const;

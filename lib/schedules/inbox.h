@@ -17,7 +17,7 @@ struct InboxTraits {
 
   bool operator==(const InboxTraits&) const = default;
   bool drops() const { return slow_consumer != SlowConsumer::block; }
-  /// One after the other, all of them.
+  /// Whether the inbox gives all messages, one after the other.
   bool is_plain() const { return !buffer && !drops(); }
 };
 

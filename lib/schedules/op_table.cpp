@@ -59,7 +59,7 @@ std::vector<LeftMark> left_by_backward(const BlockPlan& plan,
   const std::int64_t batch = action.batch;
   if (!is_last_visit(plan, action))
     return {{Mark::in_flight, {batch, action.round + 1}}};
-  // The update is of the batch, whatever its visits.
+  // The mark is of the batch, whatever its visits.
   if (plan.learns)
     return {{Mark::summed, {batch, 0}}, {Mark::lesson, {batch, 0}}};
   return {{Mark::summed, {batch, 0}}};
@@ -211,7 +211,7 @@ bool adds_to_norm(const RunPlan& plan, int seat, const Action& settle) {
          gives_gradients(plan_of(plan, seat), settle);
 }
 
-/// What it is made of has gone down before.
+/// Messages that a settle takes; what it is made of has gone down before.
 Transfers into_settle(const RunPlan& plan, int seat, const Action& action) {
   if (!adds_to_norm(plan, seat, action) ||
       plan_of(plan, seat).block == plan.depth())

@@ -121,7 +121,7 @@ class Simulation {
   };
   struct Lane {
     std::deque<Action> actions;
-    /// Exchanges that it has published and settled so far.
+    /// Number of exchanges that the seat has published, and settled, so far.
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
@@ -183,7 +183,7 @@ class Simulation {
   CentreQueue& centre_of(const BlockPlan& mine);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);
-  /// Merges, where it is time.
+  /// Merges what waits at a centre, where it is time.
   static void look_at(CentreQueue& centre, double time);
   static void merge(CentreQueue& centre, double time);
   /// Whether a record says that others merge before that one is served.
@@ -221,7 +221,7 @@ class Simulation {
   /// Time at which the centre has served the seats before this one; nothing:
   /// not yet.
   std::optional<double> served_since(int seat) const;
-  /// End of an action that starts then.
+  /// End of an action that starts at `start`.
   double end_of(int seat, const Action& action, double start) const;
   const Meeting* meeting_of(int seat) const;
   /// When all have published whom the block's next action, one that settles,

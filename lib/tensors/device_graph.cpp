@@ -26,7 +26,7 @@ class DeviceGraph::Backend {
     SLUICE_CHECK(graph_ != nullptr, "no graphs on '{}'", device.str());
   }
 
-  /// What other threads do is no part of it.
+  /// Begins a capture of this thread's operations alone.
   void begin() { graph_->capture_begin({}, at::GraphCaptureMode::ThreadLocal); }
   void end() { graph_->capture_end(); }
   void replay() { graph_->replay(); }
@@ -47,7 +47,7 @@ class DeviceGraph::Backend {
     SLUICE_CHECK(device.is_cuda(), "no graphs on '{}'", device.str());
   }
 
-  /// What other threads do is no part of it.
+  /// Begins a capture of this thread's operations alone.
   void begin() { graph_.capture_begin({}, cudaStreamCaptureModeThreadLocal); }
   void end() { graph_.capture_end(); }
   void replay() { graph_.replay(); }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kWarmUps = 2;
 
-/// Nothing for undefined ones.
+/// Layouts of tensors; nothing for undefined ones.
 std::vector<Layout> layouts_of_defined(const Tensors& tensors) {
   std::vector<Layout> layouts;
   for (const at::Tensor& tensor : tensors)

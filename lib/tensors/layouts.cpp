@@ -52,7 +52,7 @@ at::Tensor empty_tensor(const Layout& layout) {
 
 void copy_values(const Tensors& from, const Tensors& to) {
   const at::NoGradGuard no_grad;
-  // An operation of many has them of one type.
+  // An operation on a list takes tensors of one type.
   std::map<c10::ScalarType, std::pair<Tensors, Tensors>> by_type;
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (!to[i].defined()) continue;

@@ -17,7 +17,7 @@ struct TensorsOnGpu {
     places.push_back(place);
     tensors.push_back(tensor);
   }
-  /// Puts a value for each in its place.
+  /// Puts the values at the places of the tensors that they are for.
   void put(const Tensors& values, Tensors& list) const {
     for (std::size_t i = 0; i < places.size(); ++i) list[places[i]] = values[i];
   }

@@ -68,7 +68,7 @@ void fill_on_gpu(const MaskKernels& kernels, const MaskRule& rule,
     kernels.fill_channels_last(rule, shape_of(mask), data, stream);
 }
 
-/// nullptr where there are none for its device.
+/// Kernels for the mask's device; nullptr where it has none.
 const MaskKernels* gpu_kernels_for(const at::Tensor& mask) {
   const MaskKernels* cuda = cuda_mask_kernels();
   const bool is_there = cuda != nullptr && mask.is_cuda() &&

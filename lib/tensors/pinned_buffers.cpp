@@ -80,7 +80,7 @@ class PinnedPieces {
     return false;
   }
 
-  /// Undefined where CUDA refuses it.
+  /// Pinned memory; undefined where CUDA refuses it.
   static at::Tensor pinned(std::size_t bytes) {
     try {
       return at::empty({static_cast<std::int64_t>(bytes)},

@@ -18,7 +18,7 @@ bool is_small(const at::Tensor& tensor) {
   return tensor.nbytes() <= kSmallCopy;
 }
 
-/// `done` is recorded behind it.
+/// Copies in a stream of its own, and records `done` behind the copy.
 void copy_beside(const at::Tensor& tensor, const at::Tensor& host,
                  const std::shared_ptr<c10::Event>& done) {
   const c10::Stream copies =

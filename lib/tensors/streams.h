@@ -15,7 +15,7 @@ enum class CopyWay { leaving, arriving };
 /// allocator keeps memory for each stream apart.
 c10::Stream copies_of_this_thread(const c10::Device& device, CopyWay way);
 
-/// The current one.
+/// The stream that computes on the device: the current one.
 c10::Stream computing_on(const c10::Device& device);
 
 /// `later` goes on when what `earlier` has now is done. They may be of

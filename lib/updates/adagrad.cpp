@@ -66,7 +66,7 @@ class Adagrad final : public Optimizer {
                           at::ArrayRef<at::Scalar>(rates));
   }
 
-  /// What their changes are multiplied with in this step.
+  /// Factors of the changes in this step.
   std::vector<at::Scalar> count(const JointStep& each) {
     std::vector<at::Scalar> rates;
     for (const std::size_t i : each.indices) {

@@ -67,7 +67,7 @@ Tensors with_decay(const JointStep& all);
 Tensors zeros_like(const NamedTensors& parameters);
 Tensors counts_for(const NamedTensors& parameters);
 
-/// Adds "<parameter>.<what>" for each of them to `state`.
+/// Adds "<parameter>.<what>" for each parameter to `state`.
 void add_state(const NamedTensors& parameters, std::string_view what,
                const Tensors& tensors, NamedTensors& state);
 

@@ -47,7 +47,7 @@ struct OptimizerOptions {
   // sgd
   double momentum = 0;
   bool nesterov = false;
-  // Adam and what is made from it.
+  // Keys of Adam and of rules made from it.
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

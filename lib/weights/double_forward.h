@@ -9,11 +9,11 @@ namespace sluice {
 /// StatisticsPass says.
 class DoubleForward {
  public:
-  /// The block outlives it.
+  /// The block outlives this object.
   DoubleForward(Block& block, StatisticsPass statistics)
       : block_(block), statistics_(statistics) {}
 
-  /// The first one: without a graph.
+  /// The first forward, without a graph.
   Tensors forward(Flight& flight);
   /// The second one, of the flight's inputs as they are then.
   Graph graph_of(Flight& flight);

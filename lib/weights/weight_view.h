@@ -130,7 +130,7 @@ void check_weight_view(const WeightsAtBackward& weights,
                        const OptimizerOptions& optimizer);
 /// Whether the view asks the block's optimizer for its velocity.
 bool predicts(const WeightsAtBackward& weights);
-/// The place of its row.
+/// Index of the view's row.
 std::int64_t number_of(const WeightsAtBackward& weights);
 
 /// Makes the view of the row that the plan names. Where no updates come between

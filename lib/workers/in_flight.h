@@ -57,7 +57,7 @@ struct BatchesInFlight {
 
   /// What is kept; a graph whose batch is no flight any more counts too.
   MemoryUse memory(const WeightView& view, std::int64_t other_graphs) const;
-  /// Marks what there is.
+  /// Sets the marks of these batches in the ledger.
   void mark_in(Ledger& ledger) const;
   /// Throws InternalError unless there is what the ledger has marked: a
   /// checkpoint of another turn or schedule has other batches.

@@ -36,7 +36,7 @@ class LateRecords {
   /// An update has been started: writes what is there, and waits for what is
   /// due.
   void updated();
-  /// Waits for all, and writes it.
+  /// Waits for all figures, and writes the records.
   void settle();
 
  private:

@@ -53,7 +53,7 @@ class Ports {
   /// Sleeps until the bell has been rung more often than `heard` times; false
   /// when the patience ends first.
   bool wait(const Bell& bell, std::uint64_t heard);
-  /// Sends what waits for room and has it now.
+  /// Sends messages that waited for room and have it now.
   void flush();
   /// The message from below that comes next, if it has come.
   std::optional<MessageHead> next_from_below() const;

@@ -67,7 +67,8 @@ constexpr std::string_view kPrefix = "replicas.";
 }  // namespace
 
 ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
-                         const ReplicaKind& kind, Ways ways, std::uint64_t seed)
+                         const ReplicaKind& kind, Endpoints ways,
+                         std::uint64_t seed)
     : block_(block),
       trained_(trained),
       kind_(kind),

@@ -23,8 +23,8 @@ namespace sluice {
 /// Used by the seat's thread.
 class ReplicaSync {
  public:
-  /// How the replica reaches the others of its block.
-  struct Ways {
+  /// Means by which the replica reaches the others of its block.
+  struct Endpoints {
     std::unique_ptr<Group> group = nullptr;
     /// Where they come to a centre when they are ready; then there is no group.
     std::unique_ptr<CentreLink> centre = nullptr;
@@ -32,7 +32,7 @@ class ReplicaSync {
   /// Without any the block has one replica. Block and trained tensors outlive
   /// it. seed: the run's.
   ReplicaSync(const Block& block, TrainedTensors& trained,
-              const ReplicaKind& kind, Ways ways, std::uint64_t seed);
+              const ReplicaKind& kind, Endpoints ways, std::uint64_t seed);
 
   std::int64_t members() const;
   ExchangedTensors what() const { return kind_.exchange.what; }

@@ -93,7 +93,7 @@ struct SeatParts {
   std::shared_ptr<MemoryAccount> memory = nullptr;
   std::shared_ptr<Observer> observer = nullptr;
   /// The replicas of the block; empty: it has one.
-  ReplicaSync::Ways replicas = {};
+  ReplicaSync::Endpoints replicas = {};
 };
 
 /// Executes the actions of one replica of a block, on its device; the
@@ -110,12 +110,12 @@ class Seat {
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
-  /// Where it computes.
+  /// Device that the seat computes on.
   const c10::Device& device() const { return block_.device(); }
   int replica() const { return plan().replica; }
   /// Number of the seat among all seats of the run.
   int number() const { return number_; }
-  /// The channels to its neighbours.
+  /// Channels to the seat's neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
   /// ReplicaSync::bytes_of_centre().

@@ -173,7 +173,7 @@ void Seat::settle_peers() {
     take_combined(replicas_.settle_mixed());
 }
 
-/// What the replicas have made of their weights.
+/// Takes the weights that the replicas have combined.
 void Seat::take_combined(Tensors combined) {
   if (replicas_.what() == ExchangedTensors::old_weights) {
     pulls_ = std::move(combined);

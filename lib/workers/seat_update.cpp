@@ -77,7 +77,7 @@ void Seat::update(const Action& action) {
   if (!replicas_.gathers()) take_weights(action);
 }
 
-/// All of the weights are those after the update.
+/// Takes weights that have all been updated, by this replica or others.
 void Seat::take_weights(const Action& action) {
   view_->after_update();
   if (average_) average_->follow(trained_.tensors());

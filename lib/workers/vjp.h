@@ -32,7 +32,7 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
 void add_part(const GradientPart& part, const Tensors& gradients,
               std::vector<Pull>& pulls);
 
-/// What became of it.
+/// Gradients that vjp() has taken.
 struct PullResult {
   Tensors parameters;           ///< in the order of the block's
   std::vector<Tensors> inputs;  ///< by GradientPart::leaving

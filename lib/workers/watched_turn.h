@@ -28,7 +28,7 @@ class WatchedTurn {
   /// source_batch: Application's.
   void applied(const Action& action, std::int64_t source_batch,
                const Tensors& gradients);
-  /// Their sums over so many replicas.
+  /// Takes sums of gradients over so many replicas.
   void exchanged(const Action& action, std::int64_t source_batch,
                  const Tensors& sums, std::int64_t replicas);
   /// Called after each action, outside its measured time.

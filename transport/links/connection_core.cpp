@@ -115,7 +115,7 @@ void Connection::exchange(const std::shared_ptr<Connection>& self) {
   asio::co_spawn(self->executor_, write_all(self), asio::detached);
 }
 
-// One of the two did.
+// Notes that reading or writing has ended.
 void Connection::ended(const std::shared_ptr<Connection>& self) {
   if (--self->running_ > 0) return;
   if (!self->reconnects()) return self->finish();

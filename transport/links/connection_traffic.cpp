@@ -183,7 +183,7 @@ bool Connection::write_at_once() {
   return false;
 }
 
-// Whether there is anything to write.
+// Takes the next frames. Returns whether there is anything to write.
 bool Connection::take_next() {
   begin(mailbox_.next(std::exchange(credits_are_due_, false)
                           ? Mailbox::Credits::all

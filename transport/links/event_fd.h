@@ -17,7 +17,7 @@ class EventFd {
   explicit EventFd(FileDescriptor from_peer);
 
   void ring() const;
-  /// Forgets that it was rung.
+  /// Clears the event, so that it waits for the next ring.
   void clear() const;
   /// Sleeps until this one or `other` is rung, or the time is over.
   void sleep(const EventFd& other, std::chrono::nanoseconds at_most) const;

@@ -22,7 +22,7 @@ class FileDescriptor {
   }
 
   int get() const { return descriptor_; }
-  /// The caller closes it.
+  /// Gives up the descriptor, which the caller then closes.
   int release() { return std::exchange(descriptor_, -1); }
   explicit operator bool() const { return descriptor_ >= 0; }
 

@@ -24,7 +24,7 @@ class Spin {
   /// 0: never look.
   explicit Spin(Time start) : time_(std::min(start, kLongest)) {}
 
-  /// Whether there() became true.
+  /// Spins until there(). Returns whether that became true.
   template <class There>
   bool until(There there) {
     using Clock = std::chrono::steady_clock;

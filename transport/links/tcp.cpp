@@ -175,7 +175,7 @@ Listener listen_over_tcp(asio::io_context& io, const Place& place,
         io, endpoint.protocol(),
         make_socket(endpoint.protocol().family(), SOCK_STREAM));
     acceptor.set_option(tcp::acceptor::reuse_address(true));
-    // What is accepted inherits it.
+    // Accepted sockets inherit the option.
     acceptor.set_option(tcp::no_delay(true));
     acceptor.bind(endpoint);
     acceptor.listen();

@@ -36,7 +36,7 @@ auto all_of_it(const Stream::MoveCallback* moved) {
 constexpr std::string_view kKeyName = "sluice";
 constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
 
-// Where an SSL has a pointer to its key.
+// Index at which an SSL has a pointer to its key.
 int key_index() {
   static const int index =
       ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);

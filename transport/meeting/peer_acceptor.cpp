@@ -153,7 +153,7 @@ asio::awaitable<void> PeerAcceptor::receive(AcceptedPeer& accepted) {
   if (link->returned) link->returned();
 }
 
-// Lets it know why, too. Throws LinkError.
+// Refuses a peer, and lets it know why. Throws LinkError.
 asio::awaitable<void> PeerAcceptor::send_away(AcceptedPeer& accepted,
                                               Session session) {
   const Hello answer{

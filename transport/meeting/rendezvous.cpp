@@ -116,7 +116,7 @@ class Joiner {
     return here;
   }
 
-  // Learns where the others listen, too.
+  // Joins the launcher, and learns where the other workers listen.
   void meet_launcher(const std::string& address, JoinedLinks& joined) {
     const Hello mine{
         .from = block_,

@@ -15,7 +15,7 @@ struct Whereabouts {
   std::string mark = {};     ///< of its host (host_mark.h)
 };
 
-/// One text; or three, where `has_marks`.
+/// The whereabouts as one text; as three, where `has_marks`.
 std::vector<std::string> to_texts(const Whereabouts& its, bool has_marks);
 
 /// Whereabouts of `count` workers, block 1 first. Throws LinkError, with the

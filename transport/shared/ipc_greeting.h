@@ -33,7 +33,7 @@ std::vector<std::byte> encode_ipc_hello(const IpcHello& hello);
 /// Throws LinkError for anything that encode_ipc_hello() doesn't write.
 IpcHello decode_ipc_hello(std::span<const std::byte> bytes);
 
-/// What comes of it, the same at both ends.
+/// Result of two greetings, the same at both ends.
 struct IpcAgreement {
   std::optional<DeviceId> peer = {};  ///< its GPU; nothing: through the host
   std::string why_not = {};           ///< where there is no peer

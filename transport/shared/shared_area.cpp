@@ -191,7 +191,7 @@ std::span<std::byte> SharedArea::slots(std::uint64_t count) const {
 
 std::string SharedArea::take_slots(std::uint64_t count) const {
   const std::span<std::byte> all = slots(count);
-  // Unlike a write there, it says what is wrong.
+  // Populates the pages: unlike a write there, it says what is wrong.
   if (::madvise(all.data(), all.size(), MADV_POPULATE_WRITE) == 0) return "";
   return fmt::format("{} bytes of shared memory can't be had: {}", all.size(),
                      errno_text());

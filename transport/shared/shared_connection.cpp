@@ -204,7 +204,7 @@ bool SharedConnection::has_work() const {
          (is_blocked_ && writer_.ring().has_room());
 }
 
-// The link is dead, both ways.
+// Ends the link, both ways.
 void SharedConnection::fail(const LinkEnd& end) {
   mailbox_.reading_ended(end);
   fail();

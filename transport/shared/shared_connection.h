@@ -66,7 +66,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   /// Payload that this process copied into the ring, and out of it.
   std::uint64_t copied_in() const { return writer_.copied_bytes(); }
   std::uint64_t copied_out() const;
-  /// nullptr before the peer has offered it.
+  /// The peer's area; nullptr before the peer has offered it.
   SharedArea* peers_area() const;
 
  private:

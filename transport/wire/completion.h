@@ -36,7 +36,7 @@ inline bool is_end_of_peer(const boost::system::error_code& error) {
          error == asio::ssl::error::stream_truncated;
 }
 
-/// Throws PeerGoneError when it is.
+/// Throws PeerGoneError where the error says that the peer is gone.
 inline void check_peer(const boost::system::error_code& error) {
   if (is_end_of_peer(error)) throw PeerGoneError("{}", kGone);
   if (error) throw PeerGoneError("{}: {}", kGone, error.message());

@@ -99,7 +99,7 @@ std::size_t checked_bytes(const TensorView& tensor) {
   }
 }
 
-// `offset` is where its payload must start.
+// Reads the entry of a tensor, whose payload must start at `offset`.
 TensorView take_tensor(ByteReader& in, std::uint64_t offset,
                        const FrameLimits& limits) {
   const auto dtype = in.take<std::uint8_t>();

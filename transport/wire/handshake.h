@@ -69,11 +69,11 @@ class Handshake {
   void take(std::span<const std::byte> bytes);
 
   Verdict verdict() const { return verdict_; }
-  /// Why it is not `agreed`.
+  /// Reason of a verdict other than `agreed`.
   const std::string& reason() const { return reason_; }
-  /// Believe it once the verdict is not `stranger`.
+  /// The peer's greeting; believe it once the verdict is not `stranger`.
   const Greeting& theirs() const { return theirs_; }
-  /// The newest version that both speak; when agreed.
+  /// The newest version that both speak; valid when they agreed.
   std::uint8_t version() const { return version_; }
   /// Session, equal on both sides and only of this connection; once agreed.
   Session session() const;

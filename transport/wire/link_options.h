@@ -45,7 +45,7 @@ struct LinkOptions {
   /// Called on the I/O thread, or that of an end of a link over shared memory,
   /// one call at a time; it must not block.
   BufferSource buffers = allocate_buffer;
-  /// Links of other kinds don't look at it.
+  /// Options of links through shared memory; other links ignore them.
   SharedMemoryOptions shared_memory = {};
   /// For faults that are made on purpose: may change the header and block of a
   /// data frame, whose checksums were computed. On the thread that sends. A

@@ -101,7 +101,7 @@ class Mailbox {
     all,
     many  ///< fewer than half of them only with something else
   };
-  /// Control frames and at most one message.
+  /// The next frames to write: control frames and at most one message.
   OutgoingFrames next(Credits credits = Credits::all);
   bool owes_credits() const;  ///< that next() has left
   bool nothing_left() const;  ///< next() stays empty for ever

@@ -21,7 +21,7 @@ ConfigNode read_config_file(const std::string& path);
 /// key of all blocks replaces those of single blocks (common_keys.h).
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
 
-/// Merges two parts that keep their layers.
+/// Merges two configs; their parts keep the layers that they come from.
 ConfigNode merged(const ConfigNode& base, const ConfigNode& over);
 
 }  // namespace sluice

@@ -47,7 +47,8 @@ class Converter {
         name_, line, key);
   }
 
-  /// Look-ups in a table take time by its keys.
+  /// Refuses keys that are too long: look-ups in a table take time in
+  /// proportion to them.
   void check_keys(const toml::table& table) const {
     for (auto&& [key, node] : table)
       if (key.str().size() > kLongestKey)

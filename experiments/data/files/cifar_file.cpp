@@ -13,7 +13,7 @@ std::size_t record_bytes(const CifarFormat& format) {
   return format.label_bytes + kImageBytes;
 }
 
-/// The records of a file of so many bytes.
+/// Number of records in a file of so many bytes.
 std::uint64_t records_in(const std::string& path, std::uint64_t bytes,
                          const CifarFormat& format) {
   const std::size_t record = record_bytes(format);

@@ -23,7 +23,7 @@ struct CifarFormat {
 Images read_cifar(const std::vector<std::string>& paths,
                   const CifarFormat& format);
 
-/// How many records a file has, by its length.
+/// Number of records in a file, by its length.
 std::uint64_t cifar_records(const std::string& path, const CifarFormat& format);
 
 }  // namespace sluice

@@ -13,14 +13,14 @@ namespace sluice {
 /// under a run is an error, not the end of the process.
 class RawFile {
  public:
-  /// Throws UserError when there is no such regular file.
+  /// Opens the file. Throws UserError where the path is no regular file.
   explicit RawFile(const std::string& path);
   ~RawFile();
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Bytes, when it was opened.
+  /// Bytes of the file when it was opened.
   std::uint64_t size() const { return size_; }
   /// Fills `bytes` with those from `begin` on. Throws UserError when the file
   /// ends before, or can't be read.

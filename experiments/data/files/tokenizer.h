@@ -12,7 +12,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Tokens are below it.
+  /// Number of tokens: each is from 0 to vocabulary() - 1.
   virtual std::int64_t vocabulary() const = 0;
   /// Throws UserError for a text that it has no tokens for.
   virtual std::vector<std::int64_t> encode(std::string_view text) const = 0;

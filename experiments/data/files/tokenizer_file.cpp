@@ -210,7 +210,8 @@ void check_normalizer(std::string_view bytes, const std::string& source) {
           source);
 }
 
-/// The piece, where users have defined it; else empty.
+/// The user-defined piece that the message holds; empty where the piece is of
+/// another kind.
 std::string_view user_defined_piece(std::string_view bytes,
                                     const std::string& source) {
   constexpr std::uint64_t kPiece = 1;

@@ -196,7 +196,7 @@ ZippedFile find_in_zip(const RawFile& zip, std::string_view name) {
   throw UserError("{}: has no array '{}'", zip.path(), name);
 }
 
-/// zlib's, of bytes without a header of their own.
+/// zlib's state, for bytes without a header of their own.
 struct ZipReader::Inflation {
   z_stream stream = {};
   ZipBytes packed = {};

@@ -80,7 +80,7 @@ std::optional<Number> number_of(std::string_view text) {
   return number;
 }
 
-/// One fault, word by word.
+/// Reads one fault, word by word.
 class Parser {
  public:
   Parser(std::vector<std::string> words, int blocks)

@@ -32,7 +32,7 @@ struct Injection {
 
   bool operator==(const Injection&) const = default;
 
-  /// Whether it happens once in a run, restarts included.
+  /// Whether the fault happens once in a run, restarts included.
   bool is_once() const { return what != Kind::delay && what != Kind::slow; }
 };
 

@@ -29,7 +29,7 @@ bool is_cut_off(Receiver& control, std::chrono::milliseconds patience) {
   } catch (const PeerGoneError&) {
     return true;
   } catch (const LinkError&) {
-    // The peer is there, and said what can't be.
+    // A message of the peer: it is there, and the error is of another kind.
   }
   return false;
 }

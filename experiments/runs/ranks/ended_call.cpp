@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// The one that ranks of several hosts are allowed.
+/// The transport that ranks of several hosts may use.
 const Transport& transport_between_hosts() {
   return transport_of("tls");
 }

@@ -57,7 +57,8 @@ std::optional<json> read_note(const std::string& path) {
   return note;
 }
 
-/// A job that was killed may have left one.
+/// Whether the note's process lives; a job that was killed may have left a
+/// note.
 bool is_alive(const json& note) {
   return ::kill(note.at("pid").get<pid_t>(), 0) == 0;
 }

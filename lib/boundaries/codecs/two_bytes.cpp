@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// The numbers in that type, as they lie.
+/// The numbers in another type, in their own layout.
 at::Tensor copied_as(at::ScalarType type, const at::Tensor& numbers) {
   const at::NoGradGuard no_grad;
   return at::empty_strided(numbers.sizes(), numbers.strides(),

@@ -88,7 +88,7 @@ class AuxiliaryVariable final : public Lower {
         "an auxiliary variable moves by one gradient, and several come down");
   }
 
-  /// z moves where the weights have been before it.
+  /// z moves at the weights that the block had before its update.
   Lesson learn(const BatchContext& context) override {
     const at::NoGradGuard no_grad;
     Variable variable = begun(context);
@@ -138,7 +138,8 @@ class AuxiliaryVariable final : public Lower {
     return variable;
   }
 
-  /// z stays, and what it should equal has moved.
+  /// Takes the block's new features: z stays, and what it should equal has
+  /// moved.
   void follow(const at::Tensor& features) {
     now_.residual = now_.residual + (now_.features - features);
     now_.features = features;

@@ -88,7 +88,7 @@ Traits traits_of(std::int64_t reach, ReachRule rule) {
   return {.own = true, .reach = reach, .rule = rule};
 }
 
-/// Nothing when the user writes no such section.
+/// Options of the replay buffer; nothing where the config has no such table.
 std::optional<ReplayOptions> read_buffer(Fields& options) {
   ReplayOptions replay;
   const bool is_wanted = options.has("buffer");

@@ -32,7 +32,7 @@ class SampleRows {
   at::Tensor residuals(const SampleIds& ids, const at::Tensor& features) const;
   /// 0 where a sample has none yet. Undefined without multipliers.
   at::Tensor duals(const SampleIds& ids) const;
-  /// `duals` undefined where there are none.
+  /// Keeps the rows of samples; `duals` is undefined where there are none.
   void keep(const SampleIds& ids, const at::Tensor& variables,
             const at::Tensor& duals);
 

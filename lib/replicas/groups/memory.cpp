@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-/// One sum: what each replica has published.
+/// A sum, with what each replica has published.
 struct Sum {
   std::vector<Tensors> parts;
   std::vector<bool> is_there;  // of each

@@ -62,7 +62,7 @@ void Sums::start_next() {
   if (calls_.empty()) return;
   const Call call = calls_.front();
   calls_.pop_front();
-  // What MPI_IN_PLACE is, is the affair of its header.
+  // MPI_IN_PLACE is a cast, made in a header of C.
   void* const in_place = MPI_IN_PLACE;  // NOLINT
   check(MPI_Iallreduce(in_place, call.elements, call.count, call.type, call.op,
                        communicator_, &request_),

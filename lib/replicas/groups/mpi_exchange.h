@@ -35,7 +35,7 @@ class Sums {
   /// Once, when all are added.
   void start();
 
-  /// Lets them move on; whether all are over.
+  /// Moves the requests on. Returns whether all are over.
   bool test();
 
   bool are_over() const {
@@ -94,7 +94,7 @@ class LayoutCheck {
   std::array<std::int64_t, 2> least_;  // of the layouts, and of their negatives
 };
 
-/// One sum, from its start to its end.
+/// A sum, from its start to its end.
 class Exchange {
  public:
   Exchange(FlatTensors mine, Buffers buffers, MPI_Comm communicator,

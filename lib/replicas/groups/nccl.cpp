@@ -122,7 +122,7 @@ class NcclBuffers {
     for (const auto& [type, buffer] : buffers_) ranks.sum(buffer, stream);
   }
 
-  /// Copies them in the current stream.
+  /// Copies the buffers into `to`, in the current stream.
   void give(const FlatTensors& to, const c10::Stream& current) const {
     std::map<at::ScalarType, std::int64_t> next;
     for (const at::Tensor& piece : to.range(0, to.elements())) {
@@ -261,7 +261,8 @@ class NcclGroup final : public Group {
     return greeting;
   }
 
-  /// Waits until it has begun this sum.
+  /// Waits until another replica says which sum it has begun. Throws LinkError
+  /// unless it is this one.
   void check_begun(int other) {
     const Message message = receive(other);
     if (message.batch == sums_ && message.turn == mine_->layout()) return;

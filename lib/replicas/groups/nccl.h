@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// One of the replicas whose sums NCCL makes.
+/// A replica whose sums NCCL makes.
 struct NcclMember {
   int member = 1;  ///< from 1
   c10::Device device = c10::Device(c10::DeviceType::CUDA, 0);
