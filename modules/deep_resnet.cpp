@@ -87,7 +87,7 @@ Conv2d padded(std::int64_t inputs, std::int64_t outputs, std::int64_t size,
                     .bias(false));
 }
 
-/// What such a window, or the stem's pool, leaves of `extent` pixels.
+/// Extent that such a window, or the stem's pool, leaves of `extent` pixels.
 std::int64_t strided(std::int64_t extent, std::int64_t stride) {
   return (extent - 1) / stride + 1;
 }
@@ -199,7 +199,7 @@ class DeepBlock final : public Layer {
     if (begins_at_zero_) norms_.back()->weight.detach().zero_();
   }
 
-  // In place only where the tensor is a fresh one of this block's own.
+  // Works in place only where the tensor is a fresh one of this block's own.
   Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
     const Tensor& x = inputs.front();
     Tensor h = x;
@@ -227,7 +227,8 @@ LayerSpec deep_stem(const SampleShape& image, std::int64_t channels,
   const std::int64_t inputs = image[0];
   const SampleShape convolved = strided(image, channels, shape.stride);
   const double weights = static_cast<double>(inputs * shape.size * shape.size);
-  // For each output its weights, a norm, a nonlinearity, and what a pool reads.
+  // Operations for each output: its weights, a norm, a nonlinearity, and what a
+  // pool reads.
   return {
       .name =
           fmt::format("conv {}->{} {}x{}, norm{}", inputs, channels, shape.size,

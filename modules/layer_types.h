@@ -33,7 +33,7 @@ struct LayerType {
 };
 using LayerRow = Row<LayerType>;
 
-/// All types. A new one is one function and one row.
+/// Rows of all types. A new type is one function and one row.
 std::span<const LayerRow> layer_types();
 
 }  // namespace sluice

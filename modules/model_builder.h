@@ -78,7 +78,7 @@ class ModelBuilder {
 
   /// Whether the window fits on the map at hand.
   bool fits(const SlidingWindow& window) const;
-  /// What the last entry must give: [classes], of texts [T, classes].
+  /// Shape that the last entry must give: [classes], of texts [T, classes].
   SampleShape target() const;
 
   /// The model, whose last output must be target().

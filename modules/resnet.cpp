@@ -50,7 +50,7 @@ class ResidualBlock final : public Layer {
     initialise_normal(*this, key, fan_out_deviation);
   }
 
-  // In place only where the tensor is a fresh one of this block's own.
+  // Works in place only where the tensor is a fresh one of this block's own.
   Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
     const Tensor& x = inputs.front();
     const Tensor inner = norm1_(conv1_(x)).relu_();

@@ -24,7 +24,8 @@ using Reader = caffe2::serialize::PyTorchStreamReader;
 
 /// The sources of a network; those of the largest of torchvision have 0.3 MB.
 constexpr std::uint64_t kMostSourceBytes = std::uint64_t{4} << 20;
-/// What else is packed in such a file: TorchScript stores tensors as they are.
+/// Most bytes of what else is packed in such a file: TorchScript stores tensors
+/// as they are.
 constexpr std::uint64_t kMostPackedBytes = std::uint64_t{64} << 20;
 
 /// The text in lower case: the archive's own look-up doesn't tell the cases

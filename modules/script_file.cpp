@@ -16,7 +16,8 @@
 namespace sluice {
 namespace {
 
-/// What follows is about checkpoints, or LibTorch's own messages.
+/// The first sentence: what follows is about checkpoints, or LibTorch's own
+/// messages.
 std::string first_sentence(const std::string& text) {
   return text.substr(0, text.find(". "));
 }

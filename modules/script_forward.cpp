@@ -131,7 +131,7 @@ class MarkedForward {
             modules_.contains(node->input(0)));
   }
 
-  /// What is made below the node, and taken by it or above it.
+  /// Values that are made below the node, and taken by it or above it.
   std::vector<jit::Value*> passing(jit::Node* node) const {
     std::set<jit::Value*> taken;
     for (jit::Node* each : graph_->nodes())

@@ -31,7 +31,7 @@ const std::map<std::string, std::uint64_t, std::less<>>& storage_classes() {
   return classes;
 }
 
-/// What a pickle may call, beside classes of the file itself.
+/// Whether a pickle may call that name, beside classes of the file itself.
 bool is_known_call(std::string_view name) {
   constexpr std::string_view kCalls[] = {"torch._utils._rebuild_tensor_v2",
                                          "collections.OrderedDict",

@@ -86,7 +86,7 @@ class NestingCount {
   int branches_ = 0;
 };
 
-/// What a value is made of, calls aside.
+/// Whether a token is part of a value, calls aside.
 bool is_part_of_value(int kind) {
   static const std::set<int> kinds = {'.',
                                       jit::TK_LIST,

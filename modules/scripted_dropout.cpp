@@ -31,7 +31,7 @@ at::Tensor scripted_feature_dropout(const at::Tensor& input, double p,
   return dropped(input, p, training, DropoutUnit::channel);
 }
 
-/// What is done to `input` in place: the mask is found on ones.
+/// A dropout in place: its mask is found on ones.
 at::Tensor& drop_in_place(at::Tensor& input, double p, bool training,
                           DropoutUnit unit) {
   if (!training || p == 0) return input;

@@ -197,7 +197,7 @@ void try_script(Model& model, const std::string& file) {
         file);
 }
 
-/// How often each tensor has been written that is neither parameter nor buffer.
+/// Number of writes to each tensor that is neither parameter nor buffer.
 std::vector<std::int64_t> writes_of_constants(const Parts& parts) {
   std::vector<std::int64_t> writes;
   for (const auto& part : parts)

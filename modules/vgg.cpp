@@ -58,7 +58,8 @@ struct LayerGap {
   bool pool = false;
   double dropout = 0;
 
-  /// To the last entry of the list; then nothing lies there any more.
+  /// Adds pool and dropout to the last entry of the list; then nothing lies
+  /// there any more.
   void add_to(ModelBuilder& builder) {
     constexpr SlidingWindow kWindow = {.size = 2, .stride = 2, .padding = 0};
     if (pool) builder.pool(Pooling::max, kWindow);

@@ -57,7 +57,8 @@ std::string date_of(const Json& provenance) {
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(seconds));
 }
 
-/// With columns of equal width, so that it reads well on a terminal too.
+/// A Markdown table with columns of equal width, so that it reads well on a
+/// terminal too.
 std::string table_of(const std::vector<Cells>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const Cells& row : rows)
@@ -110,7 +111,8 @@ std::string devices_of(const CardReport& report) {
   return fmt::format("{}", fmt::join(devices, ", "));
 }
 
-/// What runs of other configs may share all the same.
+/// The makers of the card's runs, where they differ; engine, threads and device
+/// are left out: configs choose them.
 std::string mixed_makers(const CardReport& report) {
   constexpr std::array<std::string_view, 3> kOfConfigs = {"engine", "threads",
                                                           "device"};

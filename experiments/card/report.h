@@ -19,11 +19,13 @@ struct CardRow {
   RunState state = {};
   bool is_trial = false;  ///< overrides have changed its numbers
 
-  /// In the unit of the run's measure; nothing before the run is done.
+  /// The run's result, in the unit of its measure; nothing before the run is
+  /// done.
   std::optional<double> ours() const;
   /// ours - published.
   std::optional<double> difference() const;
-  /// Nothing when the row is not judged by itself, and for a trial.
+  /// The row's verdict; nothing when the row is not judged by itself, and for a
+  /// trial.
   std::optional<CardVerdict> verdict() const;
 };
 

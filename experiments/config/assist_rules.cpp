@@ -58,7 +58,8 @@ void check_schedule_of_assistant(const Experiment& experiment,
                "data.assist they depend on its losses: leave one of them out");
 }
 
-/// What is kept of a sample wants it to come once in every epoch.
+/// Refuses policies that keep something for each sample, which must then come
+/// once in every epoch.
 void check_nothing_is_kept(const RunPlan& plan, const Fields& top) {
   for (const BlockPlan& block : plan.blocks)
     if (std::find(block.keeps.begin(), block.keeps.end(), kSampleIds) !=

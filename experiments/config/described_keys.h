@@ -13,7 +13,7 @@ namespace sluice {
 /// A key that a config may have, and what must be said for it to be there.
 struct KnownKey {
   KeyDoc doc = {};
-  /// One of these: 'model.name = "gpt"'. Empty: it always is.
+  /// The choices under which a key exists: 'model.name = "gpt"'. Empty: always.
   std::vector<std::string> with = {};
 };
 

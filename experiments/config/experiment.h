@@ -81,8 +81,8 @@ Experiment read_experiment(const ConfigNode& config,
 /// What the replicas of block k sum, as it is when nothing compresses it.
 double gradient_bytes(const Experiment& experiment, int block);
 
-/// On average: the last batch of an epoch may be smaller. Without data
-/// batch_size.
+/// Mean number of samples in a turn: the last batch of an epoch may be smaller.
+/// Without data it is batch_size.
 double samples_per_turn(const Experiment& experiment);
 
 /// A network of a user who also writes the training loop.

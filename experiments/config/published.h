@@ -23,10 +23,10 @@ struct PublishedSystem {
   bool is_built() const { return state == "built"; }
 };
 
-/// All systems, in the order of that file.
+/// All systems, in the order of scripts/coverage.toml.
 std::vector<PublishedSystem> published_systems();
 
-/// How what a user typed names something.
+/// The way in which a typed text names something.
 enum class NameMatch : std::uint8_t { none, begins, whole };
 
 /// Whether `typed` is one or more words of `name`, in any case, whatever stands

@@ -32,7 +32,7 @@ void check_counts(const Experiment& experiment, const Fields& top) {
                              replicas.of_block(block), block, replicas.count));
 }
 
-/// What is made for as many replicas of every block.
+/// Refuses what is made for as many replicas of every block.
 void refuse_uneven(const Experiment& experiment, const Fields& top) {
   const ReplicaSettings& replicas = experiment.replicas;
   const std::string list = fmt::format("count = {}", replicas.count_text());

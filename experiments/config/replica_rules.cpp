@@ -26,7 +26,7 @@ std::vector<BlockPlan> blocks_of_phases(const Experiment& experiment) {
   return all;
 }
 
-/// What a replica can't do that knows of each tensor only its part.
+/// Refuses what a replica can't do that has only its part of each tensor.
 void check_shards(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.kind.exchange.shards) return;
   for (const OptimizerOptions& options : experiment.optimizers)
@@ -47,7 +47,7 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                              block.weights.view));
 }
 
-/// What counts on one step of the optimizer in an update.
+/// Refuses what counts on one step of the optimizer in an update.
 void check_steps(const Experiment& experiment, const Fields& top) {
   const ReplicaKind& kind = experiment.replicas.kind;
   if (kind.exchange.what != ExchangedTensors::gradients ||
@@ -138,7 +138,8 @@ void check_elastic(const Experiment& experiment, const Fields& top) {
                          std::floor(1000 * most) / 1000));
 }
 
-/// All blocks of a replica choose by one loss, which comes down to them.
+/// Checks adoption: all blocks of a replica choose by one loss, which comes
+/// down to them.
 void check_adoption(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.kind.adopt_every == 0) return;
   if (!experiment.data)
@@ -163,7 +164,7 @@ void check_adoption(const Experiment& experiment, const Fields& top) {
   }
 }
 
-/// What goes with weights that replicas share in memory.
+/// Checks what goes with weights that replicas share in memory.
 void check_shared(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.kind.exchange.in_memory) return;
   const std::string& policy = experiment.replicas.policy;
@@ -252,7 +253,8 @@ void check_quorum(const Experiment& experiment, const Fields& top) {
                "replicas.backup it leaves some out: leave one of them out");
 }
 
-/// What goes with replicas that come to a centre, and wait there for others.
+/// Checks what goes with replicas that come to a centre, and wait there for
+/// others.
 void check_waiting(const Experiment& experiment, const Fields& top) {
   check_quorum(experiment, top);
   const ReplicaKind& kind = experiment.replicas.kind;
@@ -277,7 +279,8 @@ void check_waiting(const Experiment& experiment, const Fields& top) {
                              options.correction));
 }
 
-/// What serves replicas in the order in which they come.
+/// Checks what goes with a centre that serves replicas in the order in which
+/// they come.
 void check_served(const Experiment& experiment, const Fields& top) {
   check_softsync(experiment, top);
   check_waiting(experiment, top);
@@ -293,7 +296,7 @@ void check_served(const Experiment& experiment, const Fields& top) {
                "set device = 'cpu', or schedule = 'lockstep'");
 }
 
-/// What goes with blocks that have different numbers of replicas.
+/// Checks what goes with blocks that have different numbers of replicas.
 void check_uneven_replicas(const Experiment& experiment, const Fields& top) {
   const std::string list = experiment.replicas.count_text();
   if (uses_gpus(experiment))

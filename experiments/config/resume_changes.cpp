@@ -145,7 +145,7 @@ class Comparison {
             fmt::format("{}", fmt::join(values, ", ")));
   }
 
-  /// One change in the place of equal ones of several blocks.
+  /// Merges equal changes of several blocks into one.
   std::vector<KeyChange> merged() const {
     std::vector<KeyChange> all;
     for (const KeyChange& change : found_) {

@@ -44,7 +44,7 @@
 namespace sluice {
 namespace {
 
-/// Where the layers are those of a program, and this isn't it.
+/// Refuses a config whose layers are those of another program.
 void refuse_layers_of_others(const Fields& fields, const std::string& name) {
   const std::vector<std::string> known = names_of(models());
   if (name == kOwnModel &&

@@ -23,7 +23,7 @@ enum class Engine : std::uint8_t { virtual_time, threads, processes };
 /// Name of the engine in configs: "virtual".
 std::string name_of(Engine engine);
 
-/// What a run saves; the end always is.
+/// The moments at which a run saves a checkpoint; it always saves at its end.
 struct CheckpointSettings {
   double every = 0;              ///< epochs
   std::int64_t every_turns = 0;  ///< above 0 it replaces `every`
@@ -32,7 +32,8 @@ struct CheckpointSettings {
   void describe(Fields& fields);
 };
 
-/// For `transport`: each link's own, as the run finds the hosts of its ends.
+/// The value of `transport` by which each link gets its own, as the run finds
+/// the hosts of its ends.
 inline constexpr std::string_view kAutoTransport = "auto";
 
 /// The plain keys of an experiment's config: everything but data, model, loss,

@@ -1,4 +1,5 @@
-// Where a key is meant to be that its table doesn't have.
+// Suggestions for a key that its table doesn't have: the place where it is
+// meant to be.
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -12,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// What `key` is there with, when the table doesn't have it as it is.
+/// The choice under which the table has `key`, where it hasn't as it is.
 std::string other_choice(const std::vector<KnownKey>& known,
                          const std::string& key) {
   std::vector<std::string> choices;

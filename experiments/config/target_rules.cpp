@@ -9,7 +9,8 @@ bool is_of_accuracy(const Measure& measure) {
   return measure.name == "accuracy";
 }
 
-/// Nothing is right or wrong about a number.
+/// Refuses accuracies where targets are numbers: nothing is right or wrong
+/// about a number.
 void refuse_accuracy(const Experiment& experiment, const Fields& top) {
   const EarlyStopOptions& stop = experiment.length.early_stop;
   if (stop.patience > 0 && is_of_accuracy(stop.measure))

@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// What a phase writes about its boundaries, over what was before it.
+/// Lays a phase's table of boundaries over those before it.
 void add_phase(const ConfigNode& written, const std::string& path,
                std::span<const PolicyRow> policies, int recut_in,
                Timetable& timetable) {
@@ -103,7 +103,7 @@ std::optional<std::int64_t> read_repeat(Fields& fields) {
   return *times;
 }
 
-/// That a timetable may have: there are ends of all boundaries for each.
+/// Most phases of a timetable: each has ends of all boundaries.
 constexpr std::int64_t kMostPhases = 10000;
 
 void check_repeat(const SwitchSettings& when, std::int64_t times,

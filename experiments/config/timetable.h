@@ -39,13 +39,13 @@ struct Timetable {
   std::vector<DroppedKey> dropped = {};
 };
 
-/// What policies may be made of.
+/// Parts that policies may be made of.
 PlugIns plug_ins();
 
 /// Reads one boundary: its policy, one of those, and that policy's options.
 BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);
 
-/// What the first phase has.
+/// Boundaries and windows of the first phase.
 struct FirstPhase {
   Boundaries boundaries = {};
   std::int64_t accumulate = 1;

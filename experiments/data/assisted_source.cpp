@@ -97,7 +97,7 @@ Batch AssistedSource::plain(const std::vector<std::int64_t>& indices,
       indices, {.seed = options_.seed, .epoch = pass, .augmented = false});
 }
 
-/// In the order of the batches, whatever the order in which losses came.
+/// Learns in the order of the batches, whatever the order in which losses came.
 void AssistedSource::learn_until(std::int64_t last) {
   const auto end = drawn_.upper_bound(last);
   for (auto item = drawn_.begin(); item != end; ++item) {

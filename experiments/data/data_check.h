@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What a check has seen.
+/// Number of files that a check has read, and of damaged ones.
 struct DataCheckResult {
   std::int64_t read = 0;     ///< files or samples
   std::int64_t damaged = 0;  ///< of these

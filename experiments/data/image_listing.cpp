@@ -45,7 +45,8 @@ bool is_image(const std::string& ending) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// What the system says while `look` goes through a folder.
+/// Turns errors of the system into UserError, while `look` goes through a
+/// folder.
 template <class Look>
 void look_into(const std::string& folder, Look look) {
   try {

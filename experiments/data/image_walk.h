@@ -20,7 +20,7 @@ struct WalkedImage {
 /// Decodes all of them, on all cores; the answers have the order of the paths.
 std::vector<WalkedImage> walk_images(std::span<const std::string> paths);
 
-/// What a walk comes to.
+/// Result of a walk through images.
 struct WalkSummary {
   struct DamagedImage {
     std::int64_t index = 0;

@@ -62,7 +62,8 @@ bool messages_take_time(const Machine& machine, const Costs& costs) {
                      .links = machine.links});
 }
 
-/// Nothing where there are none to try, or the method says which.
+/// A candidate with the pipeline that suits the method; nothing where there is
+/// none to try, or the method has its own.
 std::optional<Candidate> pipelined(const ConfigNode& config,
                                    const PlannedMethod& method,
                                    const Candidate& plain,
@@ -237,7 +238,8 @@ ConfigNode one_replica(ConfigNode config) {
   return config;
 }
 
-/// On a described machine a block has one core, unless the config says more.
+/// The config with threads for each block: one core on a described machine,
+/// unless the config says more.
 ConfigNode with_threads(const ConfigNode& config, bool is_described) {
   ConfigNode made = config;
   if (made.value.index() == 0) made.value = ConfigNode::Table{};
@@ -260,7 +262,8 @@ Prediction finished(Candidate& candidate, double one, double turns_per_epoch,
   return row;
 }
 
-/// All but one block in one replica, which is measured beside each.
+/// All shapes to compare, except one block in one replica, which is measured
+/// beside each.
 std::vector<Shape> shapes_of(const ComparisonOptions& options) {
   std::vector<Shape> shapes;
   for (const std::int64_t blocks : options.blocks)

@@ -37,7 +37,7 @@ bool gains(const Prediction& row) {
          row.speed.speed_up >= kGain;
 }
 
-/// What surely gains nothing may vary.
+/// Whether rounds disagree; those of a row that surely gains nothing may.
 bool is_noisy(const Prediction& row) {
   return row.upper_quartile >= kGain &&
          row.upper_quartile - row.lower_quartile > kSpread * row.speed.speed_up;
@@ -130,7 +130,7 @@ std::string notes_of(const Prediction& row) {
   return notes;
 }
 
-/// What a reader should know before the table.
+/// A warning to read before the table.
 std::string warning_of(const Comparison& comparison) {
   if (!is_beside_others(comparison)) return "";
   return fmt::format(

@@ -49,7 +49,8 @@ std::int64_t parts_of_exchange(const Experiment& experiment) {
   return std::ssize(peers_of(exchange.graph, exchange.members, 1, 0).from) + 1;
 }
 
-/// All at once: sums, or a step by the gradients of each.
+/// Adds the costs of exchanges in which all replicas meet: sums, or a step by
+/// the gradients of each.
 void add_meetings(const Experiment& experiment, Costs& costs) {
   const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
   const auto parts =

@@ -63,7 +63,7 @@ Costs costs_of_trial(const Experiment& experiment) {
   return costs;
 }
 
-/// What blocks do and send for the batches of these turns.
+/// Counts what blocks do and send for the batches of the counted turns.
 class ActionTally {
  public:
   ActionTally(const RunPlan& plan, const Costs& costs)

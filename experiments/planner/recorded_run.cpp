@@ -37,7 +37,8 @@ std::size_t lane_in(const TracedAction& action) {
 
 using TurnRange = std::pair<std::int64_t, std::int64_t>;  // without the end
 
-/// All turns of the trace, and those before which something else was done.
+/// All turns of the trace. `pauses`: turns before which something else was
+/// done.
 TurnRange all_turns_in(const TraceFile& trace, std::set<std::int64_t>& pauses) {
   TurnRange turns{std::numeric_limits<std::int64_t>::max(), 0};
   for (const TracedAction& action : trace.actions) {

@@ -134,7 +134,8 @@ Experiment run_but_for(const std::vector<std::string>& keys,
   return read_experiment(config_of(own), data_root());
 }
 
-/// With what makes the config's replicas take up where the last ones ended.
+/// Adds overrides by which the config's replicas take up where the last ones
+/// ended.
 ConfigArguments with_replicas_of(const std::string& folder,
                                  ConfigArguments config) {
   const RestartPoint from = last_checkpoint(folder);
@@ -146,7 +147,8 @@ ConfigArguments with_replicas_of(const std::string& folder,
   return config;
 }
 
-/// With another cut or other replicas, when that is what the overrides say.
+/// The run's experiment, with another cut or other replicas where overrides say
+/// so.
 Experiment experiment_to_resume(const RunArguments& arguments) {
   const ConfigArguments config =
       with_replicas_of(arguments.resume, config_to_resume(arguments));
@@ -167,14 +169,14 @@ std::string peak_text(const records::Memory& memory) {
                      static_cast<double>(*memory.peak_bytes) / (1 << 20));
 }
 
-/// What was said of the peak before the first turn.
+/// Text on the block's memory as forecast before the first turn.
 std::string forecast_text(const RunResult& result, int block) {
   const auto found = result.forecasts.find(block);
   if (found == result.forecasts.end()) return "";
   return fmt::format("  {:>8}", peak_text(found->second.memory));
 }
 
-/// What each block has, and what it cost.
+/// Prints parameters, times and memory of each block.
 void print_costs(const RunResult& result) {
   if (result.blocks.empty()) return;
   put("block  parameters  forward s  backward s  update s  evaluate s  "
@@ -190,7 +192,7 @@ void print_costs(const RunResult& result) {
         forecast_text(result, cost.block));
 }
 
-/// What the virtual engine's clock says, when actions took time there.
+/// Prints the virtual engine's clock, when actions took time there.
 void print_clock(const RunResult& result) {
   const auto run = result.clock.find(0);
   if (run == result.clock.end()) return;
@@ -220,7 +222,7 @@ std::string accuracy_text(
   return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
-/// What checkpoints/best holds, and which split chose it.
+/// Prints what checkpoints/best holds, and which split chose it.
 void print_best(const RunResult& result) {
   if (!result.best) return;
   const records::Evaluation& best = *result.best;
@@ -295,7 +297,8 @@ int run_one(const RunArguments& arguments, bool is_checked,
             const std::optional<Rank>& rank, StopSignals& signals,
             bool& has_begun) {
   const bool resume = !arguments.resume.empty();
-  // Before its config is read, which another process may be about to change.
+  // Locked before the config is read, which another process may be about to
+  // change.
   const auto lock = resume && (!rank || rank->number == 0)
                         ? lock_to_resume(arguments)
                         : nullptr;

@@ -86,7 +86,7 @@ std::string text_of(const PublishedSystem& system) {
   return text;
 }
 
-/// All that has a name in `sluice list`: "heads predsim".
+/// A row of a table of `sluice list`: "heads predsim".
 struct NamedRow {
   std::string kind = {};
   std::string name = {};

@@ -78,7 +78,7 @@ void add_layers(const NetworkOptions& options) {
   parts.add_to_tables();
 }
 
-/// What `run` and the like are given when the command line names no file.
+/// Config for `run` and the like, when the command line names no file.
 ConfigNode config_of_program(const NetworkOptions& options,
                              const std::string& name) {
   ConfigNode config = config_of(options);

@@ -285,7 +285,8 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
              100 * bubble_of(speed));
 }
 
-/// In processes of their own; one that runs blocks in threads shares messages.
+/// Prints the memory of blocks in processes of their own; blocks in threads
+/// share messages.
 void print_memory(const std::vector<Rehearsal>& rehearsals) {
   if (rehearsals.empty()) return;
   const bool has_centres = rehearsals.front().memory.centre_bytes.has_value();

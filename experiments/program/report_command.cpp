@@ -110,7 +110,7 @@ report::TurnWork work_of(const Experiment& experiment) {
   report::TurnWork work{.flops = operations / all * samples,
                         .boundary_bytes = bytes / all * of_full,
                         .replica_bytes = bytes_of_exchanges(experiment)};
-  // Who waits for whom is up to the clock of blocks that run free.
+  // In blocks that run free the clock decides which one waits.
   if (!runs_free(plan))
     work.sequential_flops =
         sequential_operations(experiment, costs) * of_full / replicas;

@@ -64,7 +64,7 @@ double mean_time(const std::vector<double>& values) {
          static_cast<double>(values.size());
 }
 
-/// Each number of each block: the mean over its replicas.
+/// Costs of each block, each number the mean over its replicas.
 std::vector<BlockCosts> mean_over_replicas(const std::vector<BlockCosts>& seats,
                                            std::size_t depth) {
   std::vector<BlockCosts> blocks(seats.begin(),

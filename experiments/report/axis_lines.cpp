@@ -85,7 +85,8 @@ bool tells(const std::string& part, const std::string& axis) {
   return part.starts_with(axis.substr(dot == axis.npos ? 0 : dot + 1) + "=");
 }
 
-/// What the labels of these cells share beside numbers, or else their method.
+/// The values that labels of these cells share beside numbers, or else their
+/// method.
 std::string label_of(const Study& study,
                      const std::vector<std::size_t>& numbers,
                      const std::vector<std::size_t>& cells) {

@@ -62,7 +62,7 @@ void widen(Axis& axis) {
   double span = axis.high - axis.low;
   if (span < 1e-6 * largest) span = 0;  // rounding, not a difference
   const double more = span > 0 ? 0.04 * span : std::max(0.5, 0.05 * largest);
-  // What can't be negative isn't drawn as if it could.
+  // The axis doesn't go below 0 for values that can't be negative.
   const double least = axis.low >= 0 ? 0 : axis.low - more;
   axis.low = std::max(axis.low - more, least);
   axis.high += more;
@@ -219,7 +219,7 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
   return out;
 }
 
-/// What is drawn of an item.
+/// SVG of an item of the chart.
 std::string series_of(const ChartItem& item, const std::string& drawn) {
   if (drawn.empty()) return "";
   return fmt::format(

@@ -44,7 +44,7 @@ struct Chart {
   std::vector<ChartPoint> room = {};
 };
 
-/// In the units of a chart's drawing, which is scaled to the page.
+/// Size of a chart's drawing, in its own units: the page scales it.
 constexpr int kChartWidth = 440;
 constexpr int kChartHeight = 290;
 

@@ -181,7 +181,7 @@ Column column_of(const Study& study, const MeasuredFigure& measure,
   return column;
 }
 
-/// How many digits tell the largest of the means from its neighbours.
+/// Number of digits that tell the largest of the means from its neighbours.
 int digits_for(double largest) {
   if (largest >= 1000) return 0;
   if (largest >= 100) return 1;
@@ -217,7 +217,8 @@ void find_winner(const Study& study, Column& column) {
   column.winner = clear_winner(competitors, column.figure.higher_is_better);
 }
 
-/// All have done the same number of turns, as they should.
+/// Whether the column has the same number everywhere: all runs did the same
+/// number of turns, as they should.
 bool says_nothing(const Column& column) {
   if (column.figure.name != "turns") return false;
   std::set<double> different;

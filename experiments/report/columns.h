@@ -30,7 +30,7 @@ struct Figure {
 /// A figure of all cells, as a column of the table.
 struct Column {
   Figure figure = {};
-  /// By cell and run; nothing where a run is not done or doesn't know.
+  /// Values by cell and run; nothing where a run is not done or doesn't know.
   std::vector<std::vector<std::optional<double>>> values = {};
   /// Figures by cell, unscaled; a cell with censored runs has none.
   std::vector<Spread> spreads = {};

@@ -21,7 +21,7 @@ function fold(section) {
   details.append(make('summary', countsIn(section), {}), ...inside);
   section.append(details);
 }
-// What a link leads to is not left folded.
+// Unfolds the target of a link.
 function reveal(hash) {
   const there = document.getElementById(decodeURIComponent(hash.slice(1)));
   for (let at = there; at; at = at.parentElement)

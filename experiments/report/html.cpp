@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-/// How many bytes a character has that begins with this one; 0: none does.
+/// Number of bytes of a character that begins with this one; 0: none does.
 std::size_t length_from(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;

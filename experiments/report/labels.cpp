@@ -31,7 +31,7 @@ bool is_unused_split(const std::string& key, const ConfigNode& value) {
          std::find(kSplits.begin(), kSplits.end(), key) != kSplits.end();
 }
 
-/// What a reader wants to know wherever cells differ in it.
+/// Keys that a label has wherever cells differ in them.
 constexpr std::array<std::string_view, 3> kAlwaysTold = {
     "data.name", "model.name", "blocks"};
 /// Keys that say most of the others; they come before the rest.

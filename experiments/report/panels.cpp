@@ -26,7 +26,7 @@ std::vector<T> chosen_from(const std::vector<T>& all,
   return chosen;
 }
 
-/// What the sections of a page with these cells alone are written from.
+/// Input for a page with these cells alone.
 ReportInput part_of_input(const ReportInput& whole,
                           const std::vector<std::size_t>& cells) {
   // The records of the other cells, which are many, are not copied.
@@ -71,7 +71,7 @@ std::map<std::string, CellStyle> styles_of_lines(
   return styles;
 }
 
-/// What tells charts that are to be compared: their title and abscissa.
+/// Title and abscissa, which tell charts that are to be compared.
 using ChartKind = std::pair<std::string, std::string>;
 
 ChartKind kind_of(const Chart& chart) {

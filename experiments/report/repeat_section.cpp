@@ -15,7 +15,8 @@
 namespace sluice::report {
 namespace {
 
-/// As a config lists them: numbers_of() has hashes by the names of files.
+/// Plug-ins as a config lists them; numbers_of() has hashes by the names of
+/// files.
 ConfigNode list_of_plugins(const ConfigNode& hashes) {
   ConfigNode::Array list;
   if (const auto* table = std::get_if<ConfigNode::Table>(&hashes.value))

@@ -9,7 +9,7 @@
 namespace sluice::report {
 
 struct ReportOptions {
-  /// Each of a run, of a sweep, or of those.
+  /// Folders of runs, of sweeps, or of several of those.
   std::vector<std::string> folders = {};
   std::string page = {};  ///< empty: report.html in the first folder
   /// Without what was measured in time, rates or memory: the same runs, done

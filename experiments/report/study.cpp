@@ -44,7 +44,7 @@ std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
   return cells;
 }
 
-/// How many runs of one seed there were beside the first.
+/// Drops runs that repeat a seed. Returns their number.
 int drop_repeats(StudyCell& cell) {
   const auto end = std::unique(
       cell.runs.begin(), cell.runs.end(),

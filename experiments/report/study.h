@@ -14,7 +14,8 @@ struct StudyCell {
   std::string label = {};  ///< "local_loss, lr=0.1", unique too
   /// The policies of its boundaries: "local_loss"; "backprop" without any.
   std::string method = {};
-  /// By axis, in the order of Study::axes, as TOML; empty where it has none.
+  /// Values by axis, in the order of Study::axes, as TOML; empty where the cell
+  /// has none.
   std::vector<std::string> values = {};
   std::vector<RunRecord> runs = {};  ///< by seed
 
@@ -23,7 +24,7 @@ struct StudyCell {
   int count(RunRecord::State state) const;
   /// 0 before any run has begun.
   std::size_t count_of_blocks() const;
-  /// How many of the runs that are done ended by early_stop.
+  /// Number of done runs that early_stop ended.
   int stopped_early() const;
   /// Whether any of its runs shared its machine with another run.
   bool shared_machine() const;

@@ -35,7 +35,7 @@ RunRecord run_of_sweep(const std::string& sweep, const std::string& folder,
   if (is_run_folder(folder)) run = read_run(folder);
   run.seed = seed;
   const std::string failed = folder + ".failed";
-  // One that was tried again and is done has not failed.
+  // A run that was tried again and is done has not failed.
   if (!run.is_done() && fs::exists(failed)) {
     run.state = RunRecord::State::failed;
     run.error = error_in(failed, sweep);
@@ -62,7 +62,7 @@ StudyCell cell_of(const std::string& folder, const Study& study,
   }
   if (cell.label.empty()) cell.label = study.title;
   cell.method = method_of(cell);
-  // Nothing has begun: the axis knows.
+  // Before any run has begun, the axis knows the policy.
   if (cell.config() == nullptr && values.contains("boundary.policy"))
     cell.method = text_of(values["boundary.policy"]);
   return cell;

@@ -24,10 +24,10 @@ constexpr double kTop = 8;
 constexpr double kLane = 40;
 constexpr double kBox = 24;
 constexpr double kFoot = 44;
-/// What a letter of an action's name needs.
+/// Width of a letter of an action's name.
 constexpr double kLetter = 8;
 
-/// All have the same scale, but for one that would become too small.
+/// Timelines have one scale, except one that would become too small.
 constexpr double kMostShrunk = 4;
 
 struct Kind {

@@ -17,7 +17,8 @@ class AssembledModel {
   /// layers: those of the experiment's model, which it cuts.
   AssembledModel(const Experiment& experiment, const Layers& layers);
 
-  /// As the workers evaluate. Without a graph, if the caller has gradients off.
+  /// A forward as workers evaluate; without a graph, if the caller has
+  /// gradients off.
   Tensors forward(const Tensors& inputs, const Pass& pass);
   /// Parameters and buffers, named as in checkpoints; what is written into them
   /// is what forward() sees.

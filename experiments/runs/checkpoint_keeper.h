@@ -28,7 +28,7 @@ class CheckpointKeeper {
 
   /// An evaluation after `turn` turns: before the turn's checkpoint is saved.
   void evaluated(const records::Evaluation& evaluation);
-  /// All blocks have written their part of the turn's checkpoint.
+  /// Called when all blocks have written their part of the turn's checkpoint.
   KeptCheckpoint saved(std::int64_t turn);
   /// Keeps a checkpoint that was made final elsewhere, and lies there.
   KeptCheckpoint kept(std::int64_t turn);

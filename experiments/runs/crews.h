@@ -46,7 +46,7 @@ struct ProcessPlace {
   std::function<void()> check = nullptr;
 };
 
-/// All in the thread that waits.
+/// A crew that does everything in the thread that waits.
 std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
                                                VirtualTime time = {});
 /// A thread for each block. Where batches come with the grants, the workers are

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// What differs first; empty: nothing that is known.
+/// The first difference from the run's data; empty: none that is known.
 std::string other_data(const Experiment& experiment, const std::string& config,
                        const std::string& run_file, bool has_overrides) {
   for (const KeyChange& change :

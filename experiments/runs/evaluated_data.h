@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What of its data a user has named for an evaluation of a run.
+/// Data that a user has named for an evaluation of a run.
 struct EvaluatedData {
   std::string split = {};      ///< "test", "training" or "validation"
   bool has_config = false;     ///< a config by its file

@@ -79,7 +79,7 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
     cut = cut_of({state, checkpoint});
   if (returns) take_centre_weights(state, weights);
   const bool is_cut = !is_cut_so(experiment, cut);
-  // What is under way is another replica's.
+  // Batches in flight in the checkpoint belong to other replicas.
   if (is_cut || returns)
     state = state_for_block(experiment, seat.block(), state, checkpoint);
   if (is_cut) {

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// What the seats of a run save and continue from; each may be empty.
+/// Files that the seats of a run save to and continue from; each may be empty.
 struct RunFiles {
   std::string checkpoints = {};  ///< the folder that they are saved in
   std::string resume = {};       ///< the checkpoint that the run continues from

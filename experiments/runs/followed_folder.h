@@ -24,7 +24,7 @@ class FollowedFolder {
 
   /// Looks whether it has been moved, as a thread does ten times a second.
   void look();
-  /// Where it is now: as it was given, unless it has been moved.
+  /// Present path of the folder: the given one, unless it has been moved.
   std::string path() const;
 
  private:

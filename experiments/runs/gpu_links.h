@@ -31,7 +31,8 @@ class GpuLinks {
   /// `device` is where the seat computes.
   GpuLinks(const Experiment& experiment, int seat, const c10::Device& device);
 
-  /// What the links to these peers, which are seats, must have from the start.
+  /// Sets what the links to these peers, which are seats, must have from the
+  /// start.
   void ask_for(const std::vector<PeerLink>& peers, RendezvousOptions& options);
   /// Over the links as they were made, before anything is put around them: asks
   /// the peers on GPUs, each of which does the same, whether tensors may stay
@@ -45,7 +46,7 @@ class GpuLinks {
   /// thread. A link without ends stays so.
   Link around(Link link, int peer) const;
 
-  /// How many tensors went how.
+  /// Adds to the record how many tensors went which way.
   void describe(records::Block& block) const;
 
  private:

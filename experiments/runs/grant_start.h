@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// With what the grants of a run begin that continues from a checkpoint.
+/// Phase and batch with which the grants of a continued run begin.
 struct GrantStart {
   std::int64_t phase = 0;
   std::int64_t first_batch = 0;

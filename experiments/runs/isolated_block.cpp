@@ -96,7 +96,8 @@ IsolatedBlock::IsolatedBlock(const Experiment& experiment, int block,
   if (block < experiment.blocks())
     std::tie(ends.above, above_) =
         memory_link(kUnlimited, kUnlimited, kPatience);
-  // Nothing is saved, but one that may have to save keeps more.
+  // Nothing is saved here; a seat that may have to save keeps more, as in a
+  // run.
   worker_ = make_seat(experiment, block, std::move(ends), sink_,
                       {.checkpoints = "nowhere"});
 }

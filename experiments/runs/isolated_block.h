@@ -30,7 +30,8 @@ class IsolatedBlock {
   double act(const Action& action);
   void finish();
 
-  /// What it sent up for its first batch, for the next block's rehearsal.
+  /// The message that the block sent up for its first batch, for the next
+  /// block's rehearsal.
   const std::optional<Message>& sent_up() const { return sent_up_; }
   /// Costs of the block; known after finish().
   const records::Block& costs() const;

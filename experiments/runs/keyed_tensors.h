@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-/// What is drawn by keys, and so can't be drawn again by another program.
+/// Kinds of random tensors that are drawn by keys, which another program can't
+/// draw again.
 struct KeyedKinds {
   bool masks = false;        ///< of dropouts in the model
   bool labels = false;       ///< of Forward-Forward the wrong ones too

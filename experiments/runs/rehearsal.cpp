@@ -178,7 +178,7 @@ Performer performer_of(const Experiment& experiment, int block,
   return performer;
 }
 
-/// All replicas are alike.
+/// The experiment with one replica: all are alike.
 Experiment of_one_replica(Experiment experiment) {
   experiment.replicas.count = 1;
   for (RunPlan& plan : experiment.plans) plan = first_replica(plan);

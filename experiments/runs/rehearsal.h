@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// What some turns of a block's seat took.
+/// Seconds and bytes of some turns of a block's seat.
 struct Rehearsal {
   BlockCosts seconds =
       {};  ///< medians; heads and replays are part of a backward

@@ -21,7 +21,7 @@
 namespace sluice {
 namespace {
 
-/// What a state says of a block by its number: "flights.<k>.<batch>.input".
+/// Names that have a block's number in a state: "flights.<k>.<batch>.input".
 constexpr std::array<std::string_view, 7> kOfNumberedBlocks = {
     "workers", "staleness", "flights",    "lessons",
     "sent",    "views",     "accumulated"};
@@ -209,7 +209,7 @@ std::set<std::string> sources_in(const NamedTensors& tensors) {
   return sources;
 }
 
-/// What learns at the boundaries of the experiment, in any phase.
+/// Names of all that learns at the boundaries of the experiment, in any phase.
 std::set<std::string> sources_of(const Experiment& experiment) {
   NamedTensors all;
   for (const Boundaries& phase : experiment.phases)

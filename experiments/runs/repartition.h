@@ -26,7 +26,7 @@ namespace sluice {
 ConfigNode config_for_cut(const Experiment& run, const Partition& ranges,
                           std::span<const std::string> overrides);
 
-/// With which layers the blocks of a checkpoint begin; empty: it doesn't say.
+/// First layers of the blocks of a checkpoint; empty: it doesn't say.
 std::vector<std::int64_t> cut_of(const SavedState& saved);
 
 /// Whether the experiment cuts its model in the same places, as far as one

@@ -25,7 +25,8 @@ namespace {
 
 using Schedule = std::vector<std::vector<Action>>;
 
-/// As this thread runs it: with room for all that waits for its time.
+/// The experiment of the run, with room for all messages that wait for their
+/// time in this one thread.
 Experiment recorded_experiment(const std::string& folder) {
   check_is_run(folder);
   Experiment experiment =

@@ -15,7 +15,7 @@ struct CheckpointComparison {
   std::string difference = {};  ///< the first tensor that differs, or empty
 };
 
-/// What a replay has found, in the order in which it happened.
+/// Findings of a replay, in the order in which they came.
 struct ReplayResult {
   std::vector<CheckpointComparison> compared = {};
   /// What of those who computed the run, and of this process, is not the same

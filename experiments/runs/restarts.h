@@ -27,7 +27,7 @@ class Restarts {
   /// Throws WorkerLostError, with what can be done: the user wants it to end.
   [[noreturn]] void give_up(const WorkerLostError& lost,
                             std::int64_t turns) const;
-  /// What happened.
+  /// Record of the restart.
   const records::Restart& record() const { return record_; }
   /// Seconds of all attempts that were given up, together.
   double seconds_lost() const { return seconds_lost_; }

@@ -26,7 +26,7 @@ std::string name_of(int rank) {
   return fmt::format("rank {}", rank);
 }
 
-/// In the part of run.json that is about this start of the run.
+/// Adds a key to the part of run.json that is about this start of the run.
 void add_to_run_file(const std::string& folder, const char* key, Json value) {
   const std::string path = folder + "/run.json";
   std::ifstream file(path);

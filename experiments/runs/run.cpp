@@ -251,7 +251,7 @@ void say_what_never_happened(const SignalSink& faults) {
     say("sluice: the run ended before this could happen: {}\n", missed.text);
 }
 
-/// What follows from samples per second.
+/// Adds rates that follow from samples per second.
 void add_rates(const Experiment& experiment, bool has_ranks,
                RunResult& result) {
   if (experiment.model.sample.is_text)

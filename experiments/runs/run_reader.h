@@ -15,7 +15,8 @@ namespace sluice {
 
 /// Path of the file that a run writes its records into.
 std::string metrics_of_run(const std::string& folder);
-/// What that had no room for, until the run is continued.
+/// Path of the file for records that metrics.jsonl had no room for, until the
+/// run is continued.
 std::string rest_of_metrics(const std::string& folder);
 
 /// Reads the records of a run, also while it writes them. What is but half a

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// What blocks have cost, by replica and block.
+/// Costs of blocks, by replica and block.
 using BlocksOfRun = std::map<std::pair<int, int>, records::Block>;
 
 /// Where the records of a run go: to each of the sinks, stamped with the
@@ -40,7 +40,7 @@ class RunSink final : public Sink {
   const std::map<int, records::Forecast>& forecasts() const {
     return forecasts_;
   }
-  /// By block: what the virtual engine's clock says; that of the run under 0.
+  /// The virtual engine's clock by block; that of the run under 0.
   const std::map<int, records::Clock>& clock() const { return clock_; }
   /// Number of dropped activations by boundary.
   const std::map<int, std::int64_t>& dropped() const { return dropped_; }

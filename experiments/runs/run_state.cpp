@@ -28,7 +28,7 @@ ConfigNode resolved_config(const std::string& folder,
   return read(config).resolved;
 }
 
-/// What differs from the experiment first; empty: nothing.
+/// The first difference of the folder's run from the experiment; empty: none.
 std::string difference_of(const std::string& folder,
                           const Experiment& experiment, const ReadRun& read) {
   try {

@@ -18,7 +18,7 @@ namespace {
 
 using Tokens = std::vector<std::int64_t>;
 
-/// What stands for a line's end; token 0 where there is no such thing.
+/// Tokens of a line's end; token 0 where the tokenizer has none.
 Tokens tokens_of_line_end(const Tokenizer& tokenizer) {
   try {
     const Tokens tokens = tokenizer.encode("\n");
@@ -48,7 +48,7 @@ at::Tensor last_tokens(const Tokens& tokens, std::int64_t context) {
   return inputs;
 }
 
-/// What the model says of the next token.
+/// The model's logits of the next token.
 std::vector<double> next_logits(AssembledModel& model,
                                 const Experiment& experiment,
                                 const at::Tensor& inputs) {

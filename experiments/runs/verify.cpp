@@ -27,7 +27,7 @@ void check_options(const VerifyOptions& options, bool is_free) {
   }
 }
 
-/// What a race decides is no engine's fault.
+/// Refuses runs in which a race decides, for which no engine is to blame.
 void check_no_race(const Experiment& experiment) {
   const ReplicaSettings& replicas = experiment.replicas;
   if (replicas.count > 1 && replicas.kind.exchange.in_memory)

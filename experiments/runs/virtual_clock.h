@@ -28,7 +28,7 @@ class VirtualClock {
                std::string folder, std::shared_ptr<Sink> sink,
                const std::optional<records::SavedClock>& saved);
 
-  /// Where the run begins.
+  /// The clock's state where the run begins.
   const SavedClock& start() const { return start_; }
   void watch(const TimedAction& timed);
   /// Writes a records::Clock of the run and one per block, of all parts of a

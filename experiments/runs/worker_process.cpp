@@ -78,7 +78,7 @@ class ProcessSink final : public Sink {
   std::int64_t at_start_ = resident_size().now;
 };
 
-/// One line each: the user may want to know of a bad network.
+/// A line for each reconnection: the user may want to know of a bad network.
 void say_reconnected(const SeatNames& names, int seat, std::uint32_t to,
                      std::chrono::milliseconds without) {
   say("sluice: {}: the connection to {} broke and was made anew after "
@@ -87,7 +87,7 @@ void say_reconnected(const SeatNames& names, int seat, std::uint32_t to,
       std::chrono::duration<double>(without).count());
 }
 
-/// All blocks of the executor, each in a thread.
+/// Runs all blocks of the executor, each in a thread.
 int work_beside_each_other(const Experiment& experiment,
                            const WorkerArguments& arguments,
                            const Secret& secret, Batches batches) {
@@ -193,7 +193,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
   const bool leads = first_beside(experiment.plans.front(), block) == block;
-  // All ranks come here, one seat in each.
+  // A session for the whole job: all ranks come here, with one seat each.
   const auto session =
       uses_mpi(experiment) ? std::make_shared<MpiSession>() : nullptr;
   const auto make = [&] {

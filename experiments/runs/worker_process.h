@@ -19,7 +19,8 @@ enum class Batches : std::uint8_t {
   of_data,     ///< the experiment's data set
   with_grants  ///< the launcher's program
 };
-/// Where a worker finds those that come with the grants; else nullptr.
+/// The source that is fed with the batches of the grants; nullptr where none
+/// come.
 std::shared_ptr<FedSource> fed_by(Batches batches);
 
 /// What a worker process does that its launcher has started, from its first act
@@ -33,7 +34,7 @@ int run_worker_process(
 /// Worker process of `sluice run`.
 int run_worker_process(const WorkerArguments& arguments);
 
-/// What a worker that is a rank does beside.
+/// Duties of a worker that is a rank, beside its block.
 struct RankHooks {
   std::string terms = {};  ///< for RendezvousOptions::run
   /// Called when it has joined, with those of rank 0.

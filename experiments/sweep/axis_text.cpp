@@ -49,7 +49,7 @@ std::string trimmed(std::string_view text) {
       text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
-/// Where " if " begins that is no part of a value.
+/// Position of an " if " that is no part of a value.
 std::size_t condition_at(std::string_view text) {
   Nesting nesting;
   for (std::size_t i = 0; i < text.size(); ++i)

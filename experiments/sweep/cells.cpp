@@ -27,7 +27,7 @@ struct Choice {
   std::optional<std::size_t> index = {};  ///< among its values
 };
 
-/// Where `key` leads in that tree; nullptr: nowhere.
+/// The node to which `key` leads in a tree; nullptr: none.
 const ConfigNode* find_path(const ConfigNode& root, std::string_view key) {
   const ConfigNode* node = &root;
   while (node != nullptr) {

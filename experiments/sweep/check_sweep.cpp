@@ -56,7 +56,7 @@ const Axis* find(const std::vector<Axis>& axes, std::string_view key) {
   return at == axes.end() ? nullptr : &*at;
 }
 
-/// What an axis says of others must be about axes before it.
+/// Checks that an axis refers only to axes before it.
 void check_links(const std::vector<Axis>& before, const Axis& axis) {
   const Axis* same = find(before, axis.key);
   if (same != nullptr && !(same->when && axis.when))

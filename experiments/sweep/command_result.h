@@ -5,7 +5,7 @@
 
 namespace sluice::sweep {
 
-/// What a command has done.
+/// Exit status and output of a command.
 struct CommandResult {
   int status = 0;  ///< its exit status; -1: a signal ended it
   std::string out = {};

@@ -16,7 +16,7 @@ class LineInput {
   void wait(std::chrono::milliseconds most);
   /// The next whole line, without its end; nothing when it isn't there yet.
   std::optional<std::string> next();
-  /// Nothing will come, and next() has returned all.
+  /// Whether nothing more will come, and next() has returned all.
   bool is_over() const { return has_ended_ && buffer_.empty(); }
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Each has an entry in memory and a folder.
+/// Most runs of a sweep: each has an entry in memory and a folder.
 constexpr std::size_t kMostRuns = 100'000;
 
 Json values_of(const Cell& cell) {
@@ -76,7 +76,7 @@ void name_cell(Cell& cell, const SweepPlan& plan, bool exactly) {
   cell.label = label_of(cell, plan.axes, short_names(plan.axes));
 }
 
-/// What stands in the folder, against a plan that shall go on there.
+/// Compares the plan in the folder with one that shall go on there.
 class Placement {
  public:
   Placement(SweepPlan plan, std::string path)

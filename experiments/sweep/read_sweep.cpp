@@ -127,7 +127,7 @@ ConfigNode seeds_in(const std::string& words) {
                         "--seeds");
 }
 
-/// All move with the first.
+/// Zips axes: all move with the first.
 void zip(std::vector<Axis>& axes) {
   for (std::size_t i = 1; i < axes.size(); ++i)
     if (axes[i].with.empty()) axes[i].with = axes[0].key;

@@ -43,7 +43,7 @@ struct SweepOptions {
   ReadRun reader() const { return read ? read : reader_with(data_root); }
 };
 
-/// How a sweep stands.
+/// State of a sweep: its runs by how they ended.
 struct SweepResult {
   std::size_t runs = 0;
   std::size_t done = 0;

@@ -32,7 +32,7 @@ class Slots {
   /// Whether nothing runs, and nothing will.
   bool is_idle() const;
 
-  /// All save checkpoints and stop; none begins any more.
+  /// Makes all runs save checkpoints and stop; none begins any more.
   void stop();
   /// That run saves a checkpoint and stops; false when it has not begun, and
   /// won't. A run is in one job at most.

@@ -22,7 +22,7 @@ void submit(const TaskArray& array, const Submission& submission);
 /// Throws UserError when PATH has no sbatch: before anything is written.
 void check_sbatch();
 
-/// How many tasks an array may have on this cluster.
+/// Most tasks that an array may have on this cluster.
 int most_tasks();
 
 /// The numbers of the tasks that are in Slurm's queue, by job; of this user.

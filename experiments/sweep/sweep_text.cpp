@@ -28,7 +28,7 @@ std::string counted(std::size_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-/// Each text once, in the order in which cells come.
+/// Values of an axis, each once, in the order of the cells.
 std::string texts_of_axis(const SweepPlan& plan, const std::string& key) {
   std::vector<std::string> texts;
   for (const PlannedCell& planned : plan.cells) {

@@ -22,9 +22,10 @@ class Sender {
   virtual void send(Message message) = 0;
   /// Whether send() would return, or throw, without blocking.
   virtual bool ready() const = 0;
-  /// From now on the bell is rung when ready() may have become true.
+  /// Rings the bell, from now on, when ready() may have become true.
   virtual void ring(std::shared_ptr<Bell> bell) = 0;
-  /// What was sent before arrives; then the receiver sees the end. Idempotent.
+  /// Closes the channel: what was sent before arrives, then the receiver sees
+  /// the end. Idempotent.
   virtual void close() = 0;
 };
 
@@ -58,7 +59,7 @@ class Receiver {
   /// nothing when none is there.
   virtual std::optional<std::chrono::steady_clock::time_point> next_arrived()
       const = 0;
-  /// From now on the bell is rung when ready() may have become true.
+  /// Rings the bell, from now on, when ready() may have become true.
   virtual void ring(std::shared_ptr<Bell> bell) = 0;
   /// Payload of the messages that have arrived and wait.
   virtual std::size_t waiting_bytes() const = 0;

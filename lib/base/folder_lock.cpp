@@ -20,7 +20,8 @@ namespace sluice {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries(20);
-/// Without locks: how long others that were as fast may need to write.
+/// Time that another process may need to write its name, where there are no
+/// locks.
 constexpr std::chrono::milliseconds kSettling(500);
 
 enum class Kernel { taken, busy, has_none };

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// By which a process of this host opens memory or an event of another.
+/// Handle by which a process of this host opens memory or an event of another.
 struct IpcHandle {
   std::array<std::byte, 64> bytes = {};
 

@@ -27,7 +27,7 @@ LockHolder this_holder();
 /// The holder as text for the lock file; its length doesn't depend on the
 /// heartbeat.
 std::string to_text(const LockHolder& holder);
-/// Nothing where that is not what to_text() writes.
+/// Reads the holder; nothing where the text is not one that to_text() writes.
 std::optional<LockHolder> parse_lock_holder(const std::string& text);
 
 /// What the kernel of this host has called itself since it was started.

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// What both ends share; the last of them releases it.
+// State that both ends share; the last of them releases it.
 struct Pipe {
   Pipe(std::size_t capacity_messages, Deadline wait, std::string label)
       : capacity(capacity_messages), deadline(wait), name(std::move(label)) {}
@@ -23,7 +23,7 @@ struct Pipe {
 
   std::mutex mutex;
   RingingCondition changed;
-  // All below: under the mutex.
+  // The members below are guarded by the mutex.
   std::deque<Message> queue;
   bool closed = false;
   bool sender_gone = false;

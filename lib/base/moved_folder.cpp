@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks(10);
 constexpr int kMostLooks = 200;
 
-/// Where the folder is, through links; none: nowhere.
+/// Place of the folder, through links; nothing where there is none.
 std::optional<std::string> place_of(const std::string& folder) {
   std::error_code error;
   const std::string place = std::filesystem::canonical(folder, error).string();

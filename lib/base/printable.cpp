@@ -18,7 +18,7 @@ std::uint32_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-/// How many bytes a character has that begins with `first`; 0: none does.
+/// Number of bytes of a character that begins with `first`; 0: none does.
 std::size_t length_from(std::uint32_t first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first < 0xe0) return 2;

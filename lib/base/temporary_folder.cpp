@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What no user calls a folder; mkdtemp() adds six characters.
+/// A prefix that no user gives a folder; mkdtemp() adds six characters.
 constexpr std::string_view kPrefix = "sluice-tmp-";
 constexpr std::string_view kPattern = "XXXXXX";
 
@@ -30,7 +30,8 @@ bool is_private(const fs::path& folder) {
   return ::lstat(folder.c_str(), &status) == 0 && (status.st_mode & 077U) == 0;
 }
 
-/// What can't be removed now may be at the next start.
+/// Removes folders that killed processes left; what can't be removed now may be
+/// at the next start.
 void remove_left_folders(const fs::path& in) {
   std::error_code ignored;
   for (fs::directory_iterator entry(in, ignored), end; entry != end;

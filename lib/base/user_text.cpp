@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kUnknown = -1;
 
-/// Why stdout could not be written, first; 0: it could.
+/// Number of the first error in writing to stdout; 0: none.
 std::atomic<int> failure = 0;
 
 /// A pipe whose reader has ended, or a terminal that is closed.

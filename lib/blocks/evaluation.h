@@ -48,7 +48,7 @@ class Evaluation {
   std::int64_t correct_ = 0;
   std::int64_t labels_ = 0;
   bool has_accuracy_ = true;
-  // What is on a GPU of the two sums; undefined: nothing.
+  // The parts of the two sums that are on a GPU; undefined: none.
   at::Tensor far_loss_;
   at::Tensor far_correct_;
   // Float64 [C], where the labels are: their mean so far, and the sums of

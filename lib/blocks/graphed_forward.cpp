@@ -30,7 +30,7 @@ bool is_laid_out_plainly(const at::Tensor& tensor) {
 
 }  // namespace
 
-/// What forward() was given.
+/// The arguments of a forward().
 struct GraphedForward::Call {
   const Block& block;
   const Tensors& inputs;

@@ -17,7 +17,7 @@ std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-/// How many inputs an output of this weight has: [out, in, kernel ...].
+/// Number of inputs of an output, by the weight [out, in, kernel ...].
 std::int64_t fan_in(const at::Tensor& weight) {
   return weight.numel() / weight.size(0);
 }

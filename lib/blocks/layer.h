@@ -89,7 +89,8 @@ struct LayerSpec {
 struct Model {
   std::vector<LayerSpec> layers;
   SampleSpec sample;
-  /// Why every boundary must have the policy `backprop`; empty: it needn't.
+  /// Reason why every boundary must have the policy `backprop`; empty: it
+  /// needn't.
   std::string needs_backprop = {};
   /// Where layers draw weights from LibTorch's process-wide generator: draws
   /// those of this seed once, for all that are made later, in the one thread

@@ -49,7 +49,8 @@ class Source {
       std::int64_t /*t*/, const at::Tensor& /*losses*/) {
     return {};
   }
-  /// What it has learned, for a checkpoint; names are its own.
+  /// State that the source has learned, for a checkpoint, under names of its
+  /// own.
   virtual NamedTensors state() const { return {}; }
   /// Goes on from what state() returned; further tensors are ignored, and where
   /// it finds nothing of its own it begins anew. `source` is named in errors.

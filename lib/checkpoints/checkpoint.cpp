@@ -155,7 +155,7 @@ void save_own_weights(const std::string& checkpoints, std::int64_t turn,
 
 namespace {
 
-/// What a replica that was lost meanwhile had begun to write.
+/// Removes files that a replica which was lost meanwhile had begun to write.
 void remove_begun_files(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> begun;

@@ -21,7 +21,7 @@
 namespace sluice {
 namespace {
 
-/// What a pipe takes without a reader.
+/// Bytes that a pipe takes without a reader.
 constexpr std::size_t kMostInput = 4096;
 
 /// The reading end of a pipe that holds `text` and then ends.

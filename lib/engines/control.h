@@ -32,7 +32,7 @@ inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
 /// be waiting itself; the launcher finds the worker that does, and kills it.
 inline constexpr Deadline kSupervisedDeadline = kControlDeadline;
 
-/// What a worker has to say for the metrics, and back: JSON.
+/// A record on its way to the metrics, as JSON; and back.
 Message record_message(const Record& record);
 Record record_of(const Message& message);
 

@@ -87,7 +87,7 @@ auto fields_of(Is<ClockAnswer> auto& said) {
   return std::tie(said.time);
 }
 
-// What a word may be.
+// Whether a word is one of the enumerators.
 constexpr bool is_one(std::int64_t word, TurnPart) {
   return word >= 0 && word <= static_cast<std::int64_t>(TurnPart::rest);
 }

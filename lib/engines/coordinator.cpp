@@ -59,7 +59,7 @@ Grant Coordinator::rest_of(const Grant& play) const {
   return grant;
 }
 
-/// What follows the turns of a grant.
+/// Decides what follows the turns of a grant.
 void Coordinator::decide_end(Grant& grant) const {
   grant.finish = grant.end_turn >= length_.turns;
   if (grant.finish || length_.evaluate_every.is_at(grant.end_turn))
@@ -101,7 +101,7 @@ Grant Coordinator::decide() {
     before.first_batch = before.end_turn;
   }
   Grant grant = next_turns(before);
-  // Nothing is decided inside a turn.
+  // Inside a turn nothing is decided.
   const bool is_inside = before.part == TurnPart::play;
   const bool is_early = !is_inside && early_stop_.is_due();
   const bool is_paused = length_.pause_turn > length_.first_turn &&

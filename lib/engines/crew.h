@@ -31,7 +31,8 @@ struct CrewEvents {
   /// Called with what worker processes send for it; seats in this process call
   /// the observer that they were made with themselves.
   std::shared_ptr<Observer> observer = nullptr;
-  /// What it was given from then on counts as reached.
+  /// Called for a replica that is lost; grants given to it from then on count
+  /// as reached.
   std::function<void(const LostReplica&)> lost = nullptr;
 };
 

@@ -12,7 +12,8 @@
 namespace sluice {
 namespace {
 
-/// All that threads do rings the bell; a wait for them needs no end.
+/// Length of a wait for threads: all that they do rings the bell, so it needs
+/// no end.
 constexpr std::chrono::minutes kUnwatched(1);
 
 /// How long the signs of one loss may come apart: a link that ends, the report
@@ -235,7 +236,8 @@ std::optional<std::string> LinkedCrew::signal_of(int replica) const {
   return std::nullopt;
 }
 
-/// What it still says is dropped, as it is when the replica is lost.
+/// Error of a replica's link; nothing while it works. Messages that are left
+/// are dropped, as when the replica is lost.
 std::optional<std::string> LinkedCrew::broken_link_of(int replica) {
   for (const WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica || !talk.link.receiver)

@@ -22,7 +22,7 @@ namespace {
 /// or after the last grant.
 constexpr std::chrono::seconds kGrace(5);
 
-/// How often it is looked whether all have joined, or have ended.
+/// Pause between two looks at whether all workers have joined, or have ended.
 constexpr std::chrono::milliseconds kOften(20);
 
 /// Looks at the workers until all have joined.
@@ -174,7 +174,8 @@ class ProcessCrew final : public Crew {
         what, std::chrono::duration<double>(hooks_.deadline).count());
   }
 
-  /// All is done and written; how a worker ends now changes nothing.
+  /// Ends without a check: all is done and written, so it no longer matters how
+  /// a worker ends.
   void leave() {
     if (const auto ended = children_.wait(kGrace))
       say("sluice: after its work was done, {}\n", ended->what());

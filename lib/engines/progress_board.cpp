@@ -83,7 +83,7 @@ std::optional<Stall> ProgressBoard::stalled(Deadline deadline) const {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
     if (worker.has_ended) continue;
-    // What a silent process said last doesn't tell whether it still waits.
+    // The last message of a silent process doesn't say whether it still waits.
     const auto silent =
         std::chrono::duration_cast<Deadline>(now - worker.heard);
     const auto idle = std::chrono::duration_cast<Deadline>(now - worker.moved);

@@ -18,7 +18,7 @@ namespace sluice {
 struct ThreadWorker {
   /// Called on that thread, once.
   std::function<std::unique_ptr<Seat>()> make;
-  /// Where batches go that come with the grants; nullptr: none come.
+  /// The source that is fed with the batches of the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
   /// Current on that thread from its start to its end.
   c10::Device device = c10::DeviceType::CPU;

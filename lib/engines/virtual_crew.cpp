@@ -76,7 +76,7 @@ void VirtualCrew::take_up(int block, const Grant& grant) {
     by_block(seats_, block)->start(grant);
     simulation_.begin_pipe(block, grant);
   }
-  // One that had to wait for its grant has done nothing meanwhile.
+  // A block that had to wait for its grant has done nothing meanwhile.
   if (std::exchange(place.waited, false)) simulation_.hold(block, seconds_);
   simulation_.give(block, grant);
 }

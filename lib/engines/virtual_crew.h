@@ -26,9 +26,9 @@ struct VirtualParts {
   std::int64_t threads = 1;  ///< intra-op, while wait() is called
   /// Sees every action with its times, when it was executed; may be empty.
   std::function<void(const TimedAction&)> watch = nullptr;
-  /// Where a run is continued, its clock goes on from there.
+  /// The clock from which a continued run goes on.
   SavedClock saved = {};
-  /// Where batches go that come with the grants; nullptr: none come.
+  /// The source that is fed with the batches of the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
 };
 
@@ -45,7 +45,7 @@ class VirtualCrew final : public Crew {
   CrewProgress progress() const override { return book_.progress(); }
   std::optional<NamedTensors> weights() const override;
 
-  /// What the virtual clock shows.
+  /// Time on the virtual clock.
   double seconds() const { return seconds_; }
 
  private:

@@ -26,7 +26,7 @@ class ControlSink final : public Sink {
   Sender& control_;
 };
 
-/// What blocks that run free have chosen in a phase.
+/// Reports the actions that a block which runs free has chosen in a phase.
 void report_done(int block, std::int64_t phase, const std::string& actions,
                  Sender& control) {
   if (!actions.empty())

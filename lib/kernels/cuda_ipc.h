@@ -20,7 +20,8 @@ struct CudaIpc {
   bool (*may_reach)(int device, const DeviceId& peer) = nullptr;
   DeviceId (*id_of)(int device) = nullptr;
 
-  /// By cudaMalloc, so that it has a handle. nullptr: no memory is left.
+  /// Allocates by cudaMalloc, so that the memory has a handle. nullptr: none is
+  /// left.
   std::byte* (*allocate)(int device, std::size_t bytes) = nullptr;
   IpcHandle (*handle_of_memory)(int device, std::byte* memory) = nullptr;
   Event (*make_event)(int device) = nullptr;

@@ -15,7 +15,7 @@ namespace sluice {
 inline constexpr std::int64_t kThreads = 256;
 inline constexpr std::int64_t kMostBlocks = 4096;  // a thread takes several
 
-/// Where a thread begins, and how far its elements are apart.
+/// A thread's first element, and the distance of its elements.
 __device__ inline std::int64_t first_of_thread() {
   return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }

@@ -6,7 +6,7 @@
 
 #include "lib/kernels/any_device.h"
 
-/// One number through the codec int8: the same bits on every device.
+/// The codec int8 for one number: the same bits on every device.
 namespace sluice {
 
 inline constexpr std::uint32_t kSignBit = 0x8000'0000;

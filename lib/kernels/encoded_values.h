@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/kernels/compressed.h"
 
-/// What the forms of compressed gradients are written with and read by.
+/// Writers and readers for the forms of compressed gradients.
 namespace sluice {
 
 inline constexpr std::size_t kWordBytes = 4;

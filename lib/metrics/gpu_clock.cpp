@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMillisecondsPerSecond = 1000;
 
-/// How many actions it stands for; 0: it isn't timed.
+/// Number of actions that a timed one stands for; 0: it isn't timed.
 std::int64_t weight_of_action(std::int64_t number) {
   if (number < GpuClock::kTimed) return 1;
   return number % GpuClock::kTimed == 0 ? GpuClock::kTimed : 0;

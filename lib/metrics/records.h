@@ -80,7 +80,7 @@ struct Evaluation {
   Figure validation_accuracy = {};
   Figure training_loss = {};
   Figure training_accuracy = {};
-  // Where the targets are numbers: the coefficient of determination.
+  // Coefficient of determination, where the targets are numbers.
   Figure r2 = {};
   Figure validation_r2 = {};
   Figure training_r2 = {};

@@ -282,7 +282,7 @@ void Centre::depart(int member, const std::string& why) {
   const bool goes_on = member > 1 && why.empty() && gathering_ &&
                        quorum_.survives_loss(members());
   if (goes_on) return lose(member);
-  // Who only is gone may have gone for a reason that comes now.
+  // A replica that is only gone may have gone for a reason that comes now.
   if (gone_ == 0 || (why_.empty() && !why.empty())) {
     gone_ = member;
     why_ = why;

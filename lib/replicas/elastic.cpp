@@ -32,7 +32,7 @@ class Elastic final : public ReplicaPolicy {
       centre_[i].second.copy_(weights.at(i));
   }
 
-  /// What pulls the replica, alpha = beta / N.
+  /// Pulls the replica by alpha = beta / N.
   Tensors combine(const Tensors& mine, const Tensors& mean, int members,
                   double /*rate*/) override {
     SLUICE_CHECK(mean.size() == centre_.size(),
@@ -46,7 +46,8 @@ class Elastic final : public ReplicaPolicy {
     return pulls;
   }
 
-  /// One replica after the other pulls at the centre where that is then.
+  /// Pulls in turn: one replica after the other, each by the centre as it then
+  /// is.
   Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
     const double alpha = beta_ / static_cast<double>(mixture.published.size());
     Tensors own;

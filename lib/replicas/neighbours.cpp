@@ -23,7 +23,7 @@ ReplicaKind neighbours(Fields& fields);
 
 namespace {
 
-/// What is evaluated is the mean; there is nothing else to do with weights.
+/// No policy: the mean is evaluated, and nothing else is done with weights.
 std::unique_ptr<ReplicaPolicy> make_neighbours(
     const NamedTensors& /*parameters*/) {
   return std::make_unique<ReplicaPolicy>();

@@ -50,7 +50,7 @@ class ReplicaPolicy {
   /// the learning rate of the last update.
   virtual Tensors combine(const Tensors& mine, const Tensors& mean, int members,
                           double rate);
-  /// What goes to the peers: new tensors, by default the weights alone.
+  /// Tensors for the peers: new ones, by default of the weights alone.
   virtual Tensors publish(const Tensors& mine) const;
   /// Like combine(), for an exchange with peers.
   virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
@@ -98,7 +98,7 @@ class ReplicaPolicy {
   virtual void before_agreement() {}
   virtual void after_agreement() {}
 
-  /// What of this replica's the mean for consensus() is of; by default its
+  /// The tensors whose mean consensus() takes; by default the replica's
   /// weights.
   virtual Tensors agreed(const Tensors& mine) const { return mine; }
   /// What evaluations and checkpoints take for the model's weights; by default
@@ -129,7 +129,7 @@ struct ReplicaKind {
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;
-  /// What the gradients that they exchange become on their way.
+  /// Compressor of the gradients that the replicas exchange.
   CompressorKind compressor = {};
   /// Made for the parameters of a block; empty where all replicas always have
   /// the same weights.
@@ -141,7 +141,7 @@ struct ReplicaKind {
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters,
                                             const CentreSite& site)>
       make_centre = nullptr;
-  /// To such a centre they bring weights of after an update, whatever
+  /// Whether replicas bring a centre the weights after an update, whatever
   /// `exchange` says.
   bool brings_updated = false;
   /// n of n-softsync, with which such a centre makes a step of members / n
@@ -163,7 +163,7 @@ Quorum quorum_of(const ReplicaKind& kind, int members);
 using MakeReplicas = ReplicaKind (*)(Fields& fields);
 using ReplicaPolicyRow = Row<MakeReplicas>;
 
-/// All policies. A new one is one source file and one row.
+/// Rows of all policies. A new policy is one source file and one row.
 std::span<const ReplicaPolicyRow> replica_policies();
 
 }  // namespace sluice

@@ -27,7 +27,7 @@ class SharedWeights {
   /// that has not moved is left alone; one that no other replica has changed
   /// since `before` becomes the bits of `after`.
   void add(const Tensors& before, const Tensors& after);
-  /// How often add() was called.
+  /// Number of calls of add().
   std::int64_t updates() const {
     return updates_.load(std::memory_order_relaxed);
   }

@@ -105,7 +105,7 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
     const auto most = static_cast<std::size_t>(plan.blocks[k].in_flight);
     capacities[k] = {std::max(capacities[k].up, most),
                      std::max(capacities[k].down, most)};
-    // What has reached the channel is not dropped: as little as can be.
+    // As little room as can be: what has reached the channel is not dropped.
     if (plan.blocks[k].inbox_above.drops()) capacities[k].up = 1;
   }
   return capacities;

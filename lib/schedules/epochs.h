@@ -26,7 +26,7 @@ struct Rhythm {
   std::int64_t every = 0;  ///< batches of all replicas; 0: it never happens
   Deals deals = {};        ///< default: a batch a turn, so `every` counts turns
 
-  /// How often it has happened when so many turns are done.
+  /// Number of times that it has happened when so many turns are done.
   std::int64_t times_by(std::int64_t turns) const {
     return every > 0 && turns > 0 ? deals.by(turns) / every : 0;
   }

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-/// By all replicas, in an exchange of sums or a part of one.
+/// Number of sends by all replicas, in an exchange of sums or a part of one.
 double sent_for_sum(const ReplicaExchange& exchange) {
   const int parts_sent = exchange.members / exchange.parts();  // in a step
   return static_cast<double>(exchange.halves() * parts_sent) *

@@ -24,7 +24,8 @@ bool is_ordered(const Action& action) {
   return action.op == Op::forward || action.op == Op::backward;
 }
 
-/// What follows the turns, and a sum over replicas before it.
+/// Whether an action follows the turns, or is the sum over replicas before such
+/// a one.
 bool is_after_turns(const Action& action) {
   return !row_of(action.op).is_training || action.round == kAgreement;
 }
@@ -45,7 +46,7 @@ struct Rest {
     while (is_at_follower() && actions[next].action.op != Op::settle)
       into.push_back(actions[next++]);
   }
-  /// What follows from the last one and was put off.
+  /// Adds the actions that follow from the last one and were put off.
   void finish(std::vector<SeatAction>& into) {
     while (is_at_follower()) into.push_back(actions[next++]);
   }

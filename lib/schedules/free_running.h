@@ -59,7 +59,7 @@ class FreeRunning {
   /// The update of the window that ends with the batch, and where it is one
   /// with an exchange, that before or after it.
   std::vector<Action> actions_of_update(std::int64_t batch) const;
-  /// What follows the turns of a grant, and has not been done.
+  /// Actions that follow the turns of a grant, and have not been done.
   std::vector<Action> after_turns() const;
   Action agreement(Op op) const;
   /// The oldest batch of each kind that waits for something.

@@ -11,7 +11,7 @@ struct Quorum {
   /// Replicas that a merge waits for at least, or all that still bring
   /// something. 0: the centre serves each replica by itself, without a wait.
   int least = 0;
-  /// For how long it waits for more when that many have come, in seconds.
+  /// Seconds that the centre waits for more replicas once that many have come.
   double grace = 0;
   /// What is of a turn that was merged without it is dropped, and the replica
   /// goes on with the turn that is due; else the next merge has it, too.

@@ -12,7 +12,7 @@ namespace sluice {
 struct InboxTraits {
   /// The block above takes its inputs from such a buffer.
   std::optional<ReplayOptions> buffer = {};
-  /// What becomes of those for which the block above has no time.
+  /// The fate of messages for which the block above has no time.
   SlowConsumer slow_consumer = SlowConsumer::block;
 
   bool operator==(const InboxTraits&) const = default;

@@ -37,7 +37,8 @@ class Ledger {
   /// before it"; empty: it may be done.
   std::string lacks(const Action& action) const;
   void did(const BlockPlan& plan, const Action& action);
-  /// What a checkpoint says of a block that ran free: begin() knows lockstep.
+  /// Sets a mark from a checkpoint of a block that ran free: begin() knows
+  /// lockstep.
   void set(Mark mark, std::int64_t batch) { marked(mark).insert({batch, 0}); }
 
   /// The oldest first.

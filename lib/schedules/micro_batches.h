@@ -41,7 +41,7 @@ struct MicroBatches {
   }
   /// Batches that the replica has in a whole turn.
   std::int64_t in_turn() const { return count * dealt / members; }
-  /// What the source deals out for that turn.
+  /// Number of the source's deal that the turn has.
   std::int64_t deal_of(std::int64_t turn) const {
     return deals.before(turn) + replica - 1;
   }

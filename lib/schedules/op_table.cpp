@@ -169,7 +169,7 @@ std::vector<LeftMark> left_by_exchange(const BlockPlan& /*plan*/,
   return {{Mark::published, batch_round(action)}};
 }
 
-/// What the centre has taken is to be merged, too.
+/// Marks that a settle leaves: what the centre has taken is to be merged, too.
 std::vector<LeftMark> left_by_settle(const BlockPlan& plan,
                                      const Action& action) {
   if (!plan.exchange.quorum.is_there() || action.round != 0) return {};
@@ -233,7 +233,8 @@ Transfers out_of_evaluate(const RunPlan& plan, int seat, const Action& action) {
   return to_above(MessageKind::evaluation, plan, seat, action);
 }
 
-/// Where backward waits for the same gradient, it has taken it.
+/// Messages that a lesson takes; where backward waits for the same gradient,
+/// backward has taken it.
 Transfers into_learn(const RunPlan& plan, int seat, const Action& action) {
   if (plan_of(plan, seat).gradient_from_above) return {};
   return gradient_from_above(plan, seat, action);

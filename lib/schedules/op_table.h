@@ -27,7 +27,7 @@ struct OpRow {
   std::string_view doing = {};
   /// Whether it belongs to a turn; else it follows all turns of a grant.
   bool is_training = true;
-  /// What must have been done with its batch, and is used up by it.
+  /// Mark that its batch must have, and that the action uses up.
   std::optional<Mark> takes = {};
   bool takes_all = false;  ///< of all batches that have the mark
   /// What it leaves its batch with.

@@ -140,7 +140,7 @@ Barrier barrier_around_iterations(const RunPlan& plan) {
 }
 
 TurnPart part_of(const BlockPlan& plan, const Action& action) {
-  // In order B the forward is the last of the turn, but for learning.
+  // In order B the forward is the last of the turn, except lessons.
   const bool all_before_forward =
       plan.order == Order::backward_first && plan.delay > 0;
   const bool plays =

@@ -92,7 +92,8 @@ class Paths {
         crossing_[index].insert(loss);
   }
 
-  /// Where it goes and is applied from boundary k on: equal ones go together.
+  /// The way of a loss from boundary k on, by where it goes and is applied:
+  /// equal ones go together.
   std::string way_of(int loss, int k) const {
     std::string way;
     for (; k >= 1; --k) {

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-/// What has a clock of its own can't wait for sums and peers.
+/// Checks that blocks with clocks of their own don't wait for sums and peers.
 void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
@@ -151,7 +151,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
 
 namespace {
 
-/// What isn't made for batches that go to other replicas in each block.
+/// Refuses what isn't made for batches that go to other replicas in each block.
 void check_uneven(const RunPlan& one) {
   constexpr const char* kOneNumber =
       ", or one number of replicas for all blocks";

@@ -23,7 +23,7 @@ enum class ExchangedTensors : std::uint8_t {
   old_weights  ///< before an update, which then takes account of the sum
 };
 
-/// How what they sum travels.
+/// The way by which the exchanged tensors travel.
 enum class ExchangeWay : std::uint8_t {
   sum,        ///< all is added up and given to all, as on a ring
   to_owners,  ///< each sends every other one another part: half of that
@@ -132,11 +132,11 @@ RunPlan first_replica(const RunPlan& plan);
 /// Whether the others go on when a replica, but the first, is lost.
 bool survives_loss(const RunPlan& plan);
 
-/// What seats are called for people.
+/// Names of seats for people.
 struct SeatNames {
   int depth = 1;  ///< blocks of the network
   int replicas = 1;
-  /// Where blocks have different numbers of replicas: of each, index k-1.
+  /// Number of replicas of each block, index k-1, where these differ.
   std::vector<std::int64_t> counts = {};
 
   int seats() const;

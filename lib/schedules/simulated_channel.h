@@ -28,8 +28,8 @@ struct SimulatedChannel {
   /// Since when it can take that; nothing: not yet. is_told: the sender follows
   /// a record, whose messages had room.
   std::optional<double> room_for(const Transfer& sent, bool is_told) const;
-  /// When so many messages can have been written into the buffer; nothing: not
-  /// yet.
+  /// Time at which so many messages can have been written into the buffer;
+  /// nothing: not yet.
   std::optional<double> written_since(std::int64_t count) const;
   /// Takes a message that leaves its sender then. Returns the batch of that
   /// which is dropped for it, if any.

@@ -104,7 +104,8 @@ class Simulation {
   };
   /// The centre of a block, where it serves the replicas as they come.
   struct CentreQueue {
-    /// When what a seat brings has come there, and which seat: those who wait.
+    /// Arrival times of what seats have brought, with the seats, which still
+    /// wait.
     std::set<std::pair<double, int>> waiting = {};
     std::int64_t served = 0;
     double free_since = 0;
@@ -154,7 +155,8 @@ class Simulation {
   int link_of(const Transfer& transfer) const;
   SimulatedChannel& channel(const Transfer& transfer);
   const SimulatedChannel& channel(const Transfer& transfer) const;
-  /// When the block's next action has all its inputs, a free core not counted.
+  /// Time at which the block's next action has all its inputs, a free core not
+  /// counted.
   std::optional<double> ready_at(int block) const;
   /// Time at which an action that is ready then can start.
   std::optional<double> start_of(int block, std::optional<double> ready) const;
@@ -167,7 +169,7 @@ class Simulation {
   };
   const Outlook& outlook_of(int block);
   std::int64_t turn_in_ties(int seat) const;
-  /// After an action: what may have changed is to be looked at anew.
+  /// Forgets what may have changed by an action, to be looked at anew.
   void forget_after(int block);
   void forget_all();
   void forget(int block);
@@ -224,8 +226,8 @@ class Simulation {
   /// End of an action that starts at `start`.
   double end_of(int seat, const Action& action, double start) const;
   const Meeting* meeting_of(int seat) const;
-  /// When all have published whom the block's next action, one that settles,
-  /// takes from.
+  /// Time at which all have published that the block's next action, which
+  /// settles, takes from.
   std::optional<double> published_since(int seat) const;
   /// Time at which replicas have exchanged what an action settles; 0 for other
   /// actions.
@@ -236,7 +238,8 @@ class Simulation {
   /// run was continued there. Another one that is still at it; 0: none is, or
   /// the seat's next action is a part of it.
   int at_rest(int seat) const;
-  /// When that was over; 0 where no replica waits for it. Nothing: not yet.
+  /// Time at which that agreement of another replica was over; 0 where none
+  /// waits for it. Nothing: not yet.
   std::optional<double> rested_since(int seat) const;
   void rest(int seat, const Action& action, double end);
   /// A replica that has not published what this one's next action settles.

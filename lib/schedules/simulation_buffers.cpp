@@ -25,7 +25,8 @@ void Simulation::write_buffer(int block, double now) {
   below.pop(costs_, now);
 }
 
-/// As many as the record says; behind all of them comes an evaluation.
+/// Takes as many batches as the record says; an evaluation comes behind all of
+/// them.
 void Simulation::take_told(int block, double now, const Action& action) {
   const SimulatedChannel& below = by_block(up_, block - 1);
   const auto wants_more = [&] {

@@ -131,7 +131,8 @@ bool Simulation::others_merge_before(const BlockPlan& mine,
   return false;
 }
 
-/// Where a record says after how many it was merged, that decides.
+/// Time at which the seat's push was merged; a record, where there is one, says
+/// after how many.
 std::optional<double> Simulation::merged_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   const Action& settle = lane.actions.front();

@@ -10,7 +10,8 @@
 namespace sluice {
 namespace {
 
-/// Where no block below waits the halves would follow each other at once.
+/// ZB-H1. Where no block below waits, the halves of a backward would follow
+/// each other at once.
 void zb_h1(PipelineRun& turn) {
   const Segment& at = turn.segment();
   if (at.below == 0 || turn.batches() < at.blocks())

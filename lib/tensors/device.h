@@ -11,7 +11,7 @@ namespace sluice {
 /// likewise "xpu" (Intel's GPUs). ROCm's LibTorch calls its GPUs CUDA's.
 void check_device_name(const std::string& name);
 
-/// That can be used here: 0 when LibTorch has no code for them.
+/// Number of GPUs that can be used here: 0 when LibTorch has no code for them.
 int count_gpus(c10::DeviceType type = c10::DeviceType::CUDA);
 
 /// Where block k computes in this process. "cuda" without a number deals the

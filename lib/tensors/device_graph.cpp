@@ -80,7 +80,7 @@ bool can_capture_graphs(const c10::Device& /*device*/) {
 
 namespace {
 
-/// One for each thread and device: CUDA captures in no default stream.
+/// A stream for each thread and device: CUDA captures in no default stream.
 c10::Stream captures_of_this_thread(const c10::Device& device) {
   thread_local std::map<c10::DeviceIndex, c10::Stream> streams;
   const auto known = streams.find(device.index());

@@ -14,7 +14,8 @@ bool is_repeated(const at::Tensor& tensor, std::int64_t dimension) {
   return tensor.stride(dimension) == 0 && tensor.size(dimension) > 1;
 }
 
-/// Each element of `to` once, and the same elements of `from`.
+/// Leaves out repeats: each element of `to` once, and the same elements of
+/// `from`.
 void leave_out_repeats(at::Tensor& from, at::Tensor& to) {
   for (std::int64_t i = 0; i < to.dim(); ++i) {
     if (!is_repeated(to, i)) continue;

@@ -92,7 +92,7 @@ void fill_philox_mask(const at::Tensor& mask, double p, std::uint64_t key) {
   if (mask.is_cpu()) return fill_on_cpu(rule, mask);
   if (const MaskKernels* kernels = gpu_kernels_for(mask))
     return fill_on_gpu(*kernels, rule, mask);
-  // From pinned memory, for the host would wait for a copy from other.
+  // Pinned memory: the host would wait for a copy from other memory.
   const at::Tensor drawn =
       at::empty_strided(mask.sizes(), mask.strides(),
                         at::TensorOptions(at::kFloat).pinned_memory(true));

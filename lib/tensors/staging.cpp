@@ -82,7 +82,8 @@ at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
   if (device.is_cpu()) return copied_to(device, tensor, false);
   const c10::Stream computing = computing_on(device);
-  // From other memory the host would wait for what the stream computes before.
+  // Only from pinned memory: with other memory the host would wait for what the
+  // stream computes before.
   if (is_small(tensor) && tensor.is_cpu() && tensor.is_pinned() &&
       allocator_keeps(tensor, computing))
     return copied_to(device, tensor, /*non_blocking=*/true);

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What has come over the link and waits; 0 where there is none.
+/// Bytes that have come over the link and wait; 0 where there is no link.
 inline std::int64_t waiting_bytes(const Link& link) {
   return link.receiver
              ? static_cast<std::int64_t>(link.receiver->waiting_bytes())

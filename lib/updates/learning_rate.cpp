@@ -125,7 +125,7 @@ double LearningRate::at(std::int64_t turn, std::int64_t turns,
   const double warmup = warmup_turns > 0 ? static_cast<double>(warmup_turns)
                                          : warmup_epochs * per_epoch;
   if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
-  // How much of the way from a turn to the end is done.
+  // Part of the way from a turn to the end that is done.
   const auto part_since = [&](double start) {
     return end > start ? std::max(0.0, (now - start) / (end - start)) : 1.0;
   };
@@ -133,7 +133,7 @@ double LearningRate::at(std::int64_t turn, std::int64_t turns,
     case RateSchedule::constant:
       return base;
     case RateSchedule::step: {
-      // In batches: those of an epoch may be no whole number of turns.
+      // Counted in batches: those of an epoch may be no whole number of turns.
       const auto batches = static_cast<double>(epochs.deals.by(last));
       const auto passed = std::count_if(
           milestones.begin(), milestones.end(), [&](double epoch) {

@@ -6,7 +6,8 @@
 namespace sluice {
 namespace {
 
-/// Over the turns of a window where that is wanted, and over replicas always.
+/// Takes means over the turns of a window, where that is wanted, and over
+/// replicas always.
 class Mean final : public Transform {
  public:
   explicit Mean(bool over_turns) : over_turns_(over_turns) {}

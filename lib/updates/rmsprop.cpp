@@ -73,7 +73,7 @@ class Rmsprop final : public Optimizer {
     at::_foreach_sub_(each.weights, velocities, each.rate);
   }
 
-  /// What the gradients are divided by.
+  /// The divisors of the gradients.
   Tensors roots_of(const JointStep& each, const Tensors& changes) {
     const double fresh = 1 - own_.alpha;
     const Tensors squares = each.of(square_);

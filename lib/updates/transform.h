@@ -40,7 +40,7 @@ struct UpdateInfo {
   /// has several. Undefined where not.
   at::Tensor model_norm = {};
   double rate = 0;
-  /// What the step of a VelocityOptimizer goes along.
+  /// Mixture that the step of a VelocityOptimizer goes along.
   StepMix mix = {};
   /// The weights that the window's only batch was forwarded with: those of the
   /// first parameters, the block's own. Empty unless the options want them

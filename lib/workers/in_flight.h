@@ -55,7 +55,8 @@ struct BatchesInFlight {
   PendingLesson take_lesson(std::int64_t batch);
   PendingBackward take_half(std::int64_t batch);
 
-  /// What is kept; a graph whose batch is no flight any more counts too.
+  /// Memory of what is kept; a graph whose batch is no flight any more counts
+  /// too.
   MemoryUse memory(const WeightView& view, std::int64_t other_graphs) const;
   /// Sets the marks of these batches in the ledger.
   void mark_in(Ledger& ledger) const;

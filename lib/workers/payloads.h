@@ -27,13 +27,13 @@ struct DownPayload {
   std::int64_t bytes() const;
 };
 
-/// What an upper end answers, in messages and checkpoints.
+/// Name of an upper end's answer, in messages and checkpoints.
 inline constexpr const char* kAnswer = "answer";
 /// The input that goes down again.
 inline constexpr const char* kReturned = "returned";
 /// DownPayload::losses.
 inline constexpr const char* kLosses = "losses";
-/// What a gradient that leaves this way is called there.
+/// Name of a gradient that leaves this way, in messages and checkpoints.
 std::string gradient_name(std::size_t way);
 
 // Messages of a boundary. A codec is the boundary's, nullptr: tensors go as

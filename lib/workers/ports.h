@@ -74,7 +74,8 @@ class Ports {
   /// Activations of the boundary below that shall not be seen when they come.
   void skip(const std::vector<std::int64_t>& batches);
 
-  /// What was sent arrives; then the neighbours see the end.
+  /// Closes the channels: what was sent arrives, then the neighbours see the
+  /// end.
   void close();
   /// After close(), where the neighbours work at the same time: takes what they
   /// still send and this block doesn't need until they have closed too, so that

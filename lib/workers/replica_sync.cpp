@@ -148,7 +148,7 @@ void ReplicaSync::publish(const Tensors& gradients,
     group_->start_sum(policy_ ? copies_of(weights()) : gradients);
 }
 
-/// What a policy exchanges.
+/// The tensors that a policy exchanges.
 Tensors ReplicaSync::weights() const {
   return values_of(trained_.all());
 }

@@ -116,12 +116,13 @@ class ReplicaSync {
   std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
                      std::int64_t clock, std::int64_t batch);
   MergeResult take(bool told) { return centre_->take(told); }
-  /// What the centre keeps, if it lies with this replica.
+  /// Bytes that the centre keeps, if it lies with this replica.
   std::optional<std::int64_t> centre_bytes() const;
-  /// What a centre for so many replicas of this block would keep at most.
+  /// Most bytes that a centre for so many replicas of this block would keep.
   std::int64_t bytes_of_centre(int members) const;
 
-  /// What compressed gradients it has sent; nothing: none are compressed.
+  /// Bytes of compressed gradients that were sent; nothing: none are
+  /// compressed.
   std::optional<std::int64_t> compressed_bytes() const;
 
   NamedTensors state() const;

@@ -174,7 +174,7 @@ bool Seat::clips_own() const {
          settings_.optimizer.clip_at == ClipPlace::replica;
 }
 
-/// What of each parameter this replica steps.
+/// The share of each parameter that this replica steps.
 Share Seat::share() const {
   if (!plan().exchange.shards) return {};
   return {plan().replica, plan().exchange.members};

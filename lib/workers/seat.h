@@ -148,7 +148,8 @@ class Seat {
   /// For tests and probes.
   const Tensors& gradients() const { return window_.gradients; }
   std::int64_t weight_version() const { return version_; }
-  /// What an evaluation has: of replica 1 what all agreed on last.
+  /// The weights that are evaluated: of replica 1 those that all agreed on
+  /// last.
   NamedTensors evaluated_weights() const {
     return evaluated_.in_place_of(weights());
   }

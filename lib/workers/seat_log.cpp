@@ -23,13 +23,13 @@ BatchFigures together(const BatchFigures& before, BatchFigures now) {
   return now;
 }
 
-/// Nothing where labels are no classes.
+/// Accuracy of an evaluation; nothing where labels are no classes.
 records::Figure accuracy_of(const Evaluation& evaluation) {
   if (!evaluation.has_accuracy()) return std::nullopt;
   return evaluation.accuracy();
 }
 
-/// Nothing where labels are no numbers.
+/// R2 of an evaluation; nothing where labels are no numbers.
 records::Figure r2_of(const Evaluation& evaluation) {
   if (!evaluation.has_r2()) return std::nullopt;
   return evaluation.r2();

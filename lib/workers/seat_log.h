@@ -33,7 +33,7 @@ struct BatchFigures {
   Figures figures = {};
 };
 
-/// Which replica a record is of; nothing where the block has only one.
+/// Replica for a record; nothing where the block has only one.
 std::optional<int> replica_of(const BlockPlan& plan);
 
 /// The metric records of a block, or of one of its replicas. Without a sink it

@@ -154,7 +154,8 @@ void Seat::start(const Grant& first) {
   }
 }
 
-/// What is in flight is what was restored, and no function of the turn.
+/// Starts from the batches that were restored: in a block that runs free these
+/// are no function of the turn.
 void Seat::start_free(const Grant& first) {
   first_batch_ = first.first_batch;
   for (const auto& [batch, down] : sent_down_.take())
@@ -165,7 +166,7 @@ void Seat::start_free(const Grant& first) {
     ledger_.set(Mark::summed, window_.first_turn + i);
 }
 
-/// What is in flight when it is most: after a forward.
+/// Notes the memory in flight when it is most: after a forward.
 void Seat::note_memory() {
   MemoryUse now = held_.memory(*view_, 0);
   now.history += ends().upper->kept_bytes() + sent_down_.bytes();

@@ -71,7 +71,7 @@ void Seat::visit(const Action& action) {
   apply(action, done, done.parameters);
 }
 
-/// What the visit takes from below.
+/// Forwards once more, with what the visit takes from below.
 void Seat::forward_again(const Action& action, PendingBackward& asked) {
   const Payload fed =
       unpack_up(ports_.from_below(MessageKind::activation, action), plan(),

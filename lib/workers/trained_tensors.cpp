@@ -39,7 +39,7 @@ std::size_t index_of(const std::string& name, const NamedTensors& tensors) {
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
-/// From now on `later` is the very tensor that `earlier` is.
+/// Makes `later` the very tensor that `earlier` is.
 void continue_with(const std::pair<std::string, at::Tensor>& earlier,
                    std::pair<std::string, at::Tensor>& later) {
   if (earlier.second.is_same(later.second)) return;

@@ -58,7 +58,7 @@ class TrainedTensors {
   /// from elsewhere; `storage` as of apply().
   void assign(const Tensors& values, const Tensors& storage);
   const UpdateChain& update() const { return *update_; }
-  /// What that was made from.
+  /// Options that the update was made from.
   const UpdateOptions& options() const { return options_; }
   const PhaseEnds& ends(std::size_t phase) const { return ends_.at(phase); }
   Learners& learners(std::size_t index) { return learners_.at(index); }

@@ -31,7 +31,7 @@ struct Window {
   /// factor of its gradients.
   void add(Tensors batch_gradients, std::int64_t batch,
            const MicroBatches& micro_batches, double weight = 1);
-  /// What is known of the update, but for its turn and rate.
+  /// The update's info, without its turn and rate.
   UpdateInfo info() const;
   /// Makes it empty again. The gradients themselves are kept, for
   /// Seat::gradients().

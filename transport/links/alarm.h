@@ -10,7 +10,7 @@ namespace sluice {
 /// and set anew, without waking it: a timerfd.
 class Alarm {
  public:
-  /// One that is not set. Throws UserError when the system has none left.
+  /// An alarm that is not set. Throws UserError when the system has none left.
   Alarm();
 
   /// Whatever was set before is forgotten. Any thread.

@@ -26,7 +26,7 @@ using Clock = Mailbox::Clock;
 // else, is taken for broken, where it can be replaced.
 constexpr int kMissedBeats = 12;
 
-// How long an end looks before it sleeps, at first.
+// Time that an end looks before it sleeps, at first.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
 constexpr auto kCreditsWait = std::chrono::microseconds(100);

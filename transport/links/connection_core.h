@@ -87,7 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer beat_;
   boost::asio::steady_timer linger_;
   bool lingering_ = false;
-  // What is being written, and what is left of it.
+  // Frames that are being written, and what is left of them.
   OutgoingFrames writing_;
   std::vector<boost::asio::const_buffer> unwritten_;
   bool writer_rests_ = false;

@@ -65,7 +65,7 @@ class IoThread {
   using Lock = std::unique_lock<std::mutex>;
 
   void keep_loop();
-  // All with the lock.
+  // The functions below are called with the lock held.
   void run_until_visited(Lock& lock);
   void wait_outside(Lock& lock, Clock::time_point until);
   void tell();

@@ -39,7 +39,7 @@ class Spin {
     return false;
   }
 
-  /// What its caller waited for came after so long, sleep included.
+  /// Adapts to a wait that took so long, sleep included.
   void adapt(Time waited) {
     if (time_ <= Time(0)) return;
     time_ = waited <= kLongest ? std::min(2 * time_, kLongest)

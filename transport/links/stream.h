@@ -66,13 +66,13 @@ class Stream {
   /// close() and shutdown_send() end reads and writes that wait.
   void close();
   void shutdown_send();
-  /// To be called now and then: forgets what no write has needed since.
+  /// Forgets what no write has needed since the last call; called now and then.
   void tidy();
 
  private:
   static constexpr std::uint64_t kBytesPerKey = std::uint64_t{64} << 30;
 
-  // How much was moved since others in the loop had their turn.
+  // Bytes that were moved since others in the loop had their turn.
   class Share {
    public:
     /// Whether the others are due, after so many bytes more.

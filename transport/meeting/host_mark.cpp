@@ -30,7 +30,7 @@ std::string host_mark(const std::string& apart) {
                     apart.size(), kMostApart);
   const std::string boot = boot_id();
   const std::string mounts = mount_namespace();
-  // Where the kernel tells neither, two hosts would have the same mark.
+  // No mark where the kernel tells neither: two hosts would have the same one.
   if (boot.empty() || mounts.empty()) return "";
   return fmt::format("{} {} {} {}", boot, mounts, ::geteuid(), apart);
 }

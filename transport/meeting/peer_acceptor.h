@@ -111,7 +111,7 @@ class PeerAcceptor {
   void failed(const std::string& reason);
   void disagreed(const std::string& reason);
   void refused(const std::string& reason, bool is_told);
-  /// Why there will be no run; empty: nothing speaks against it.
+  /// Reason why there will be no run; empty: nothing speaks against it.
   std::string disagreement() const;
   std::string too_little() const;
   std::string why_late(std::uint32_t block) const;
@@ -129,7 +129,7 @@ class PeerAcceptor {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // All below: under the mutex.
+  // The members below are guarded by the mutex.
   std::vector<AcceptedPeer> accepted_;
   std::set<std::uint32_t> met_;   // blocks
   std::string failure_;           // of a call

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 using Clock = Reconnector::Clock;
 using namespace std::chrono_literals;
 
-// How long one attempt may take, from the call to the peer's hello.
+// Most time of one attempt, from the call to the peer's hello.
 constexpr Clock::duration kAttempt = 2s;
 
 // Pause before an attempt: none at first, then longer the longer the trouble

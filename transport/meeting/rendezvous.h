@@ -25,12 +25,12 @@ namespace sluice {
 /// Options of both sides of a rendezvous.
 struct RendezvousOptions {
   std::uint32_t blocks = 1;
-  /// What errors of links call a block; by default "block 2".
+  /// Name of a block in errors of links; by default "block 2".
   std::function<std::string(std::uint32_t block)> name = block_name;
-  /// What all processes of the run must prove to hold; no empty one.
+  /// Secret that all processes of the run must prove to hold; not empty.
   Secret secret = {};
   Capacity control = {};
-  /// How long all of the workers may take to come.
+  /// Most time until all of the workers have come.
   Deadline patience = std::chrono::minutes(1);
   /// How long a send or receive over an established link waits while nothing
   /// moves on the connection.
@@ -83,7 +83,7 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// What the workers need for join().
+  /// Address that the workers need for join().
   const std::string& address() const { return address_; }
 
   /// Waits until every block has joined, then tells each of them where the

@@ -62,7 +62,7 @@ IpcHello next_hello(Receiver& from) {
   return decode_ipc_hello({buffer.data, buffer.bytes});
 }
 
-/// Why this end can't read the other's memory; "": it can.
+/// Reason why this end can't read the other's memory; "": it can.
 std::string why_no_ipc(const IpcHello& mine, const IpcHello& theirs,
                        IpcDevice* device) {
   if (!mine.refusal.empty()) return mine.refusal;

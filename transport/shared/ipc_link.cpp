@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kSlotsPerMessage = 4;
 constexpr std::size_t kMostParcels = 256;
 
-// What an end opens of a peer: more is none of ours.
+// Most allocations that an end opens of a peer: more are none of ours.
 constexpr std::size_t kMostOpen = 4096;
 
 class IpcSender final : public SenderAround {
@@ -46,7 +46,7 @@ class IpcSender final : public SenderAround {
   }
 
  private:
-  // What a slot has on the GPU.
+  // A slot's place on the GPU.
   struct Place {
     std::byte* memory = nullptr;
     std::size_t bytes = 0;

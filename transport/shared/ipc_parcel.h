@@ -25,7 +25,7 @@ struct Parcel {
 
 inline constexpr std::size_t kParcelBytes = 384;
 
-/// What comes before the name of a tensor whose bytes are a parcel.
+/// Prefix of the name of a tensor whose bytes are a parcel.
 inline constexpr std::string_view kParcelMark = "ipc:";
 
 /// `place` has kParcelBytes.

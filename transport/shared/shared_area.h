@@ -22,7 +22,7 @@ struct AreaShape {
   bool operator==(const AreaShape&) const = default;
 };
 
-/// What is believed of a peer's area before it is mapped.
+/// Limits within which a peer's area is believed before it is mapped.
 inline constexpr std::uint64_t kMinRingBytes = std::uint64_t{64} << 10;
 inline constexpr std::uint64_t kMaxRingBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t kMaxSlots = 256;
@@ -60,7 +60,7 @@ class SharedArea {
   std::span<std::byte> ring() const;
   /// `slot` < shape().slots.
   std::byte* slot(std::uint64_t slot) const;
-  /// All of the first `count` slots, or as many as there are.
+  /// The first `count` slots, or as many as there are.
   std::span<std::byte> slots(std::uint64_t count) const;
   /// Takes their pages, so that writing there can't fail. "", or why that can't
   /// be.
@@ -68,7 +68,7 @@ class SharedArea {
   /// Keeps `user` of the memory until just before it is unmapped. One, by one
   /// thread.
   void keep(std::shared_ptr<void> user) { user_ = std::move(user); }
-  /// How often the receiver has given the slot back.
+  /// Number of times that the receiver has given the slot back.
   std::atomic<std::uint32_t>& returned(std::uint64_t slot) const;
 
  private:

@@ -328,7 +328,7 @@ SharedConnection::Peer::Peer(Offer offered, SharedConnection& self)
 void SharedConnection::adopt(Offer offer) {
   peer_owner_ = std::make_unique<Peer>(std::move(offer), *this);
   peer_ = peer_owner_.get();
-  // What either end wrote before could ring no bell.
+  // Woken once: what either end wrote before could ring no bell.
   wake_peer(&Offer::io_bell);
   wake_peer(&Offer::end_bell);
   wake_sleepers();

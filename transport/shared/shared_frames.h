@@ -81,7 +81,7 @@ class FrameReader {
   const RingReader& ring() const { return ring_; }
   RingReader& ring() { return ring_; }
   SharedArea& area() const { return *area_; }
-  /// What the peer says of its learner, of which nothing is believed.
+  /// Progress of the peer's learner, as the peer says; nothing depends on it.
   std::uint64_t progress() const { return area_->words().progress.load(); }
   /// Payload that was copied out of the ring; any thread may ask.
   std::uint64_t copied_bytes() const { return copied_.load(); }

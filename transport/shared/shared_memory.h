@@ -54,7 +54,7 @@ std::string pin_slots(const Sender& sender, std::size_t count,
 std::string pin_slots(const Receiver& receiver, std::size_t count,
                       const PinMemory& pin);
 
-/// All slots in which this end receives: none before something has come.
+/// All slots in which this end receives; none before something has come.
 std::span<const std::byte> memory_of_slots(const Receiver& receiver);
 
 /// Around such a receiver: tensors that lie in `slots` are copied to memory of

@@ -9,7 +9,8 @@
 namespace sluice {
 namespace {
 
-// What lies between the two indices. The other's index may be anything.
+// Number of bytes between the two indices. The other end's index may be
+// anything.
 std::size_t distance(std::uint64_t tail, std::uint64_t head,
                      std::size_t capacity) {
   if (tail - head > capacity) {

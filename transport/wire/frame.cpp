@@ -43,7 +43,7 @@ void check_lengths(const FrameHeader& header, const FrameLimits& limits) {
   }
 }
 
-// Each field is there exactly when the type has a use for it.
+// Checks that each field is there exactly when the type has a use for it.
 void check_fields(const FrameHeader& header) {
   const FrameType type = header.type;
   const bool is_data = type == FrameType::data;

@@ -63,7 +63,7 @@ class Handshake {
 
   /// What is to be written now: once each, and before the verdict is acted on.
   std::vector<std::byte> output();
-  /// How many bytes of the peer's are awaited; 0 when there is a verdict.
+  /// Number of the peer's bytes that are awaited; 0 when there is a verdict.
   std::size_t awaited() const;
   /// Takes so many bytes, just as they came.
   void take(std::span<const std::byte> bytes);

@@ -37,7 +37,7 @@ struct LinkOptions {
   /// on with that, without losing or repeating a message. 0: a broken
   /// connection is the link's end.
   Deadline reconnect = Deadline(0);
-  /// Where the new one comes from; needed unless `reconnect` is 0.
+  /// Source of the new stream; needed unless `reconnect` is 0.
   std::shared_ptr<Reconnector> reconnector = nullptr;
   /// Called on the I/O thread with each new one: how long there was none.
   std::function<void(std::chrono::milliseconds)> reconnected = nullptr;

@@ -147,7 +147,7 @@ class Mailbox {
   std::atomic<Clock::rep> last_move_;
 
   mutable std::mutex mutex_;
-  // All below: under the mutex.
+  // The members below are guarded by the mutex.
   std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<OutgoingFrames> outbox_;

@@ -38,7 +38,7 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, kMost)) + "...";
 }
 
-/// What of an error of parse_toml("value", ...) follows the position.
+/// The part of an error of parse_toml("value", ...) that follows the position.
 std::string reason(const UserError& error) {
   const std::string text = error.what();
   return text.substr(text.find(": ") + 2);
@@ -53,7 +53,7 @@ ConfigNode toml_value(std::string_view text) {
   return *root.find("value");
 }
 
-/// What begins so is not meant to be a plain string.
+/// Whether a text begins like TOML, and so isn't meant to be a plain string.
 bool looks_like_toml(std::string_view text) {
   return !text.empty() &&
          std::string_view("[{\"'").find(text.front()) != std::string_view::npos;

@@ -37,7 +37,7 @@ void scan_data_file(
     const std::string& path,
     const std::function<void(std::span<const std::uint8_t>)>& take);
 
-/// How many there are. For a gzipped file it is read to its end.
+/// Number of bytes; a gzipped file is read to its end for it.
 std::uint64_t data_file_size(const std::string& path);
 
 bool is_gzipped(const std::string& path);

@@ -111,7 +111,7 @@ std::vector<std::uint8_t> decoded_jpeg(void* decoder,
   const std::size_t channels = is_cmyk ? 4 : 3;
   std::vector<std::uint8_t> values(channels * static_cast<std::size_t>(width) *
                                    static_cast<std::size_t>(height));
-  // One of a hundred thousand empty scans would take hours.
+  // Limits scans: an image of a hundred thousand empty ones would take hours.
   constexpr int kFlags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
   const int code = tjDecompress2(decoder, bytes.data(),
                                  static_cast<unsigned long>(bytes.size()),

@@ -164,7 +164,7 @@ int orientation_of_png(Bytes bytes) {
   return stated.orientation();
 }
 
-/// What an orientation does: rows and columns are exchanged, then mirrored.
+/// Effect of an orientation: rows and columns are exchanged, then mirrored.
 struct Turn {
   bool exchanged = false;
   bool rows_mirrored = false;

@@ -14,7 +14,7 @@ std::size_t places(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
 
-/// What a pixel of the result is made of.
+/// Source pixels, and their weights, of a pixel of the result.
 struct Tap {
   std::int64_t begin = 0;
   std::vector<std::int32_t> weights = {};

@@ -121,7 +121,7 @@ class ByteLanes {
   std::uint64_t groups_ = 0;
 };
 
-/// What the tokens are instead, and by which evidence.
+/// The width that the tokens seem to have instead, and the evidence.
 struct OtherWidth {
   std::string name;
   std::string evidence;

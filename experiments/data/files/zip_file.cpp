@@ -28,7 +28,7 @@ constexpr std::uint64_t kMostDirectory = std::uint64_t{1} << 20;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // "see the Zip64 fields"
 constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint16_t kDeflate = 8;
-/// What no deflated bytes inflate to more than, times their number.
+/// Upper limit of the ratio by which deflated bytes grow.
 constexpr std::uint64_t kMostDeflation = 1100;
 constexpr std::size_t kPackedAtOnce = std::size_t{1} << 18;
 
@@ -71,7 +71,8 @@ struct ZipDirectory {
   std::uint64_t size = 0;
 };
 
-/// By the Zip64 record that a locator before the end record points to.
+/// The directory of a Zip64 file: a locator before the end record points to its
+/// record.
 ZipDirectory directory_64(const RawFile& zip, std::uint64_t end) {
   if (end < kLocatorBytes) fail_zip(zip, "it has no directory");
   const ZipBytes locator = read_zip(zip, end - kLocatorBytes, kLocatorBytes);

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// Where a file lies in a zip.
+/// Place of a file in a zip.
 struct ZippedFile {
   std::uint64_t begin = 0;     ///< of its bytes in the zip
   std::uint64_t packed = 0;    ///< bytes there

@@ -73,7 +73,8 @@ class DelayedSender final : public Sender {
     for (const auto& bell : bells_) bell->ring();
   }
 
-  /// Nothing at the end, and when it shall end at once.
+  /// The next message that is due; nothing at the end, and when the sender
+  /// shall end at once.
   std::optional<Message> next(const std::stop_token& over) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, over, [&] { return closed_ || !queue_.empty(); });

@@ -34,7 +34,7 @@ class FaultInjector {
   /// Link to that block with its delay; `room` more messages may be on their
   /// way.
   Link with_faults(Link link, int there, std::size_t room) const;
-  /// What LinkOptions::damage wants, for the link to that block.
+  /// The function that LinkOptions::damage wants, for the link to that block.
   void damage(int there, const Message& message, std::span<std::byte> frame);
 
  private:

@@ -16,9 +16,9 @@ class SignalSink final : public Sink {
 
   void write(const Record& record) override;
 
-  /// What shall still happen, or happens all the time.
+  /// Faults that shall still happen, or happen all the time.
   const std::vector<Injection>& left() const { return left_; }
-  /// What should have happened once and didn't.
+  /// Faults that should have happened once and didn't.
   std::vector<Injection> missed() const;
 
  private:

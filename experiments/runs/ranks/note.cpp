@@ -40,7 +40,7 @@ std::string write_beside(const std::string& path, const std::string& text) {
   return beside;
 }
 
-/// Where it isn't: the job may be about to write it.
+/// The note; nothing where it isn't there: the job may be about to write it.
 std::optional<json> read_note(const std::string& path) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return std::nullopt;

@@ -15,7 +15,8 @@ struct Note {
   std::string folder = {};  ///< of the run; absolute
   std::string resume = {};
   std::string faults = {};
-  /// Why there will be no run, instead of all of that; empty: there will.
+  /// Reason why there will be no run, in place of all of that; empty: there
+  /// will.
   std::string refusal = {};
 };
 
@@ -38,10 +39,10 @@ class PostedNote {
 
 /// Name of the note in which a rank above 0 says to rank 0 that it has ended.
 std::string job_of_ended(const std::string& job, int rank);
-/// What that note says, which is removed; empty: there is none.
+/// Refusal in the rank's note, which is removed; empty: there is none.
 std::string take_refusal(const std::string& job, int rank);
 
-/// Where the note of that job is.
+/// Path of the job's note.
 std::string path_of_note(const std::string& job);
 
 /// Waits for that note of another process, which must still live. Throws

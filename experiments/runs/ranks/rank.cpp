@@ -146,7 +146,7 @@ int local_rank_in(const Starter& starter, const Environment& environment,
 
 Environment process_environment() {
   return [](const std::string& name) -> std::optional<std::string> {
-    // Nothing of ours changes the environment.
+    // Nothing in this process changes the environment.
     const char* value = std::getenv(name.c_str());  // NOLINT
     if (value == nullptr) return std::nullopt;
     return value;

@@ -26,8 +26,8 @@ struct Rank {
   /// host, in characters of a file name.
   std::string job = {};
   bool one_host = true;
-  /// Where rank 0 listens when they are on several hosts, "host:port"; empty:
-  /// unknown.
+  /// Address at which rank 0 listens for ranks on several hosts, "host:port";
+  /// empty: unknown.
   std::string master = {};
 };
 

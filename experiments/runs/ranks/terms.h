@@ -32,13 +32,13 @@ Terms terms_from(std::string_view text);
 std::string why_refused(const Terms& rank_0, const Terms& its, int rank,
                         bool equal_builds);
 
-/// What follows from that.
+/// Consequence of different builds, for messages.
 inline constexpr const char* kBuildsMatter =
     "the last bits of the numbers may depend on it; equal_builds = true "
     "refuses it";
 
-/// What both should know: the first thing in which the builds differ; empty:
-/// nothing.
+/// A line for both ranks on the first thing in which their builds differ;
+/// empty: nothing.
 std::string other_build(const Terms& rank_0, const Terms& its, int rank);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ constexpr std::uint64_t kMostStatusBytes = std::uint64_t{64} << 20;
 /// Age of a block's last status from which `watch` names the block.
 constexpr double kSilence = 5;  // s
 
-/// What no run can say of itself.
+/// A state that no run can write of itself.
 constexpr const char* kDied = "died";
 
 Json parsed(const std::string& status) {

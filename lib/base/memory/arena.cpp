@@ -27,7 +27,8 @@ void unmap_pages(std::byte* pages, std::size_t bytes) noexcept {
 /// multiple of kMapUnitBytes.
 std::byte* map_pages(std::size_t bytes) noexcept {
   const int saved_errno = errno;
-  // One huge page more than wanted; what lies outside the alignment goes back.
+  // Room for one huge page more than wanted; what lies outside the alignment
+  // goes back.
   const std::size_t room = bytes + kHugePageBytes;
   void* const mapped = ::mmap(nullptr, room, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -89,7 +90,8 @@ void Arena::return_from_elsewhere(MemoryBlock* block) noexcept {
 }
 
 void Arena::collect_returned() noexcept {
-  // All at once: so no block can leave the stack and come back meanwhile.
+  // Takes all at once, so that no block can leave the stack and come back
+  // meanwhile.
   MemoryBlock* block = returned_.exchange(nullptr, std::memory_order_acquire);
   while (block != nullptr) {
     MemoryBlock* const next = block->next;

@@ -31,7 +31,7 @@ void* allocate_block(std::size_t bytes);
 /// those that ended, and forgets the peak that the size of caches follows.
 void release_cached_memory() noexcept;
 
-/// What the blocks above 2 MiB take, bytes.
+/// Bytes of the blocks above 2 MiB.
 struct BigBlocks {
   std::size_t mapped_bytes = 0;
   std::size_t live_bytes = 0;

@@ -21,7 +21,8 @@ class Inbox {
 
   struct Input {
     Message message;
-    /// How many batches newer the newest is that was ever written.
+    /// Age of a replayed batch: the number of batches that were written after
+    /// it.
     std::int64_t age = 0;
     std::int64_t reuse = 0;  ///< how often it was taken before
   };

@@ -67,7 +67,7 @@ class AuxiliaryVariable final : public Lower {
     const Visit& visit = context.visit;
     const bool rises = now_.has_moved && visit.goes_back &&
                        (visit.is_last || options_.dual == DualOf::multiplier);
-    // All variables of a sweep see the multipliers of the one before.
+    // All variables of a sweep see the multipliers of the sweep before.
     const bool rises_first =
         options_.order == VariablesOrder::at_once && !visit.is_last;
     if (rises && rises_first) raise_dual(now_);

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// What stands above the last block: the run's loss, weight 1.
+/// The lower end above the last block: the run's loss, with weight 1.
 std::unique_ptr<Lower> make_top_loss(Loss loss);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Where the elements of a line come from.
+/// Place of a line's elements in the gradients.
 struct LinePlace {
   std::size_t tensor = 0;  ///< index of the parameter
   std::size_t offset = 0;  ///< of the first element

@@ -230,7 +230,7 @@ class OneBit final : public GradientExchange {
   std::int64_t sent_bytes_ = 0;
 };
 
-/// Where no element is zero.
+/// Bytes of a gradient in two halves, where no element is zero.
 double bytes_in_halves(const std::vector<TensorSizes>& all) {
   double bytes = kMessageBytes;
   for (const TensorSizes& sizes : all) {

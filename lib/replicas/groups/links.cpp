@@ -176,7 +176,7 @@ class LinksGroup final : public Group {
     return from_each;
   }
 
-  /// What has come is enough only for the first step.
+  /// Messages of the first step alone don't make the sum ready.
   bool is_ready() const override {
     for (std::size_t i = 0; i < links_.size(); ++i) {
       const Link& link = links_[i];
@@ -204,7 +204,7 @@ class LinksGroup final : public Group {
                             awaited_->end();
   }
 
-  /// What another has sent of all elements, laid out as this member's.
+  /// Elements from another member, laid out as this member's tensors.
   Tensors as_tensors(const Tensors& lines) const {
     Tensors all;
     auto next = lines.begin();
@@ -227,7 +227,7 @@ class LinksGroup final : public Group {
       if (other != member_) take(other, Step::sums, range(out, other));
   }
 
-  /// What the member adds up.
+  /// The elements that the member adds up.
   Tensors range(const FlatTensors& of, int member) const {
     if (members() == 2) return of.range(0, of.elements());
     const Part part = part_of(of.elements(), member - 1, members());
@@ -277,7 +277,7 @@ class LinksGroup final : public Group {
     link_to(other).sender->send(std::move(message));
   }
 
-  /// What stands for these pieces of this member's, on their device.
+  /// Elements from another member for these pieces, on the pieces' device.
   Tensors receive(int other, Step step, const Tensors& pieces) {
     Tensors lines = receive(other, step, mine_->layout());
     if (pieces.empty()) return lines;

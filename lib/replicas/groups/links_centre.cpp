@@ -174,7 +174,7 @@ std::string failure_in(const Message& message) {
           static_cast<std::size_t>(bytes.numel())};
 }
 
-/// What the centre answers a replica that has arrived so many times.
+/// The centre's answer to a replica that has arrived so many times.
 Message answer_of(Centre& centre, const Message& message, int member,
                   std::int64_t& arrivals) {
   switch (static_cast<CentreMessage>(message.round)) {

@@ -27,7 +27,7 @@ struct Sum {
   bool is_complete() const { return published == parts.size(); }
 };
 
-/// What the members share.
+/// State that the members share.
 struct Table {
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
@@ -136,7 +136,7 @@ class MemoryGroup final : public Group {
  private:
   std::size_t index() const { return static_cast<std::size_t>(member_) - 1; }
 
-  /// What all have published.
+  /// Takes what all members have published.
   std::vector<Tensors> take() {
     std::unique_lock lock(table_->mutex);
     const auto members = table_->gone.size();

@@ -27,7 +27,8 @@ class Sums {
   Sums(MPI_Comm communicator, const std::string& name)
       : communicator_(communicator), name_(name) {}
 
-  /// In place: every rank's elements become the sums (or what else op is).
+  /// Adds a buffer whose elements become, in place, the sums of all ranks (or
+  /// what else `op` is).
   void add(void* elements, std::int64_t count, MPI_Datatype type, MPI_Op op) {
     calls_.push_back({elements, static_cast<int>(count), type, op});
   }
