@@ -11,8 +11,8 @@
 namespace sluice {
 namespace {
 
-/// That there is a number for each block, and that in a turn all replicas of a
-/// block have as many batches.
+/// Checks that there is a number for each block, and that in a turn all
+/// replicas of a block have as many batches.
 void check_counts(const Experiment& experiment, const Fields& top) {
   const ReplicaSettings& replicas = experiment.replicas;
   if (std::ssize(replicas.counts) != experiment.blocks())

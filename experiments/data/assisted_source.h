@@ -35,7 +35,8 @@ class AssistedSource final : public Source {
   AssistedSource(std::shared_ptr<const Samples> samples, const SampleSpec& of,
                  OrderOptions order, const AssistOptions& options);
 
-  /// Another t than the next begins where the stream of all samples has it.
+  /// The batch of turn t. A t other than the next one begins where the stream
+  /// of all samples has it.
   Batch batch(std::int64_t t) override;
   std::int64_t batches_per_epoch() const override {
     return order_.batches_per_epoch();

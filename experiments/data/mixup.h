@@ -18,8 +18,8 @@ struct Mixup {
 ///   share * batch + (1 - share) * the same batch in another order,
 /// inputs and labels; share and order are keyed by (seed, epoch, the batch's
 /// first sample). Labels become shares of classes (Targets::shares), so that
-/// the cross entropy is the mixture of both labels'. Where samples are asked
-/// for without random changes, they are as they were. An alpha of 0 changes
+/// the cross entropy is the mixture of both labels'. Samples without
+/// random changes are as they were. An alpha of 0 changes
 /// nothing. Throws UserError for texts and for targets that are numbers.
 DataSet with_mixup(DataSet data, const Mixup& mixup);
 

@@ -117,7 +117,7 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
-/// These keys, and those of files that may lie elsewhere by now or be taken
+/// The keys, with those of files that may lie elsewhere by now or be taken
 /// anew.
 std::vector<std::string> with_files(std::vector<std::string> keys) {
   keys.insert(keys.end(), {"data", "model.file", "model.sha256"});

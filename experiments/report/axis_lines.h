@@ -25,8 +25,8 @@ struct AxisLine {
 /// many blocks there are is one.
 std::vector<std::size_t> number_axes(const Study& study);
 
-/// This axis and others from which a line takes the best: a learning rate for
-/// instance, but not how many blocks there are, which is not tuned.
+/// The axis and others from which a line takes the best: a learning rate for
+/// instance, but not the number of blocks, which is not tuned.
 std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis);
 
 /// The lines along such an axis, of cells that a figure chooses. Where cells

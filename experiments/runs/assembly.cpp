@@ -90,7 +90,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .patience = experiment.engine == Engine::processes
                       ? kSupervisedDeadline
                       : std::chrono::seconds(experiment.timeout_seconds)};
-  // Who gives the batches asks for the losses of a step when it is done.
+  // A caller that gives the batches wants the losses of a step when it is done.
   if (is_fed) settings.late_updates = 0;
   // The crew draws what happens when, by its own clock.
   if (experiment.engine == Engine::virtual_time) settings.options.traced = {};

@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::string_view kVisibleGpus = "CUDA_VISIBLE_DEVICES=";
 
-/// This thread runs on those cores while it lives; what it starts then stays
-/// there, with all threads from the first on.
+/// Keeps this thread on those cores while it lives. Processes that it starts
+/// then stay there, with all threads from the first on.
 class PinnedThread {
  public:
   explicit PinnedThread(const std::vector<int>& cores) {

@@ -12,7 +12,7 @@ namespace sluice {
 
 struct Experiment;
 
-/// Who computes a stretch of a run's turns, as keys and texts of run.json:
+/// The maker of a stretch of a run's turns, as keys and texts of run.json:
 /// build, libtorch, processor, instruction_set, gpus, driver, threads, engine,
 /// device. An older run.json lacks some.
 class Maker {

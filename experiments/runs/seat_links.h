@@ -33,7 +33,8 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
                       RendezvousOptions options, FaultInjector& injector,
                       GpuLinks& gpu);
 
-/// These links, for tensors on the GPU of the seat, if it has one.
+/// The links with what tensors on the seat's GPU need around them, if it has
+/// one.
 SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
                      const Experiment& experiment, int seat);
 

@@ -34,7 +34,7 @@ class Slots {
 
   /// Makes all runs save checkpoints and stop; none begins any more.
   void stop();
-  /// That run saves a checkpoint and stops; false when it has not begun, and
+  /// Makes a run save a checkpoint and stop; false when it has not begun, and
   /// won't. A run is in one job at most.
   bool stop(const SweepRun& run);
   /// stop(), and waits without a word.

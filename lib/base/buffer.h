@@ -33,8 +33,8 @@ struct Buffer {
   /// Blocks until the bytes may be read (a GPU copy may be under way); empty
   /// when they are ready now.
   std::function<void()> wait_ready = nullptr;
-  /// Whether they may be read, where wait_ready is set and that can be asked:
-  /// who has time polls, for wait_ready may keep a core busy.
+  /// Whether the bytes may be read; set where wait_ready is and the device can
+  /// say so. A caller with time polls it: wait_ready may keep a core busy.
   std::function<bool()> is_ready = nullptr;
 };
 

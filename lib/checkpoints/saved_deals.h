@@ -18,8 +18,8 @@ Deals deals_in(const SavedState& saved, const std::string& worker);
 /// Replicas that a whole checkpoint is of.
 Deals deals_of(const std::string& checkpoint);
 
-/// Likewise the numbers of replicas of its blocks, index k-1, where these
-/// differ (SeatNames::counts); empty: all have as many.
+/// Saves the numbers of replicas of the blocks, index k-1, where these differ
+/// (SeatNames::counts); empty: all have as many.
 void save_counts(const std::vector<std::int64_t>& counts,
                  const std::string& worker, NamedTensors& into);
 std::vector<std::int64_t> counts_in(const SavedState& saved,

@@ -26,8 +26,8 @@ struct Quorum {
   bool operator==(const Quorum&) const = default;
 };
 
-/// Who has come to a centre and who is waited for: what centre and simulation
-/// decide by. Knows no clock.
+/// Replicas that have come to a centre, and those it still waits for: the rule
+/// by which centre and simulation decide. Knows no clock.
 class Gathering {
  public:
   Gathering(Quorum quorum, int members);

@@ -20,7 +20,8 @@ const SimulatedChannel::QueuedTransfer* SimulatedChannel::head_for(
 
 std::optional<double> SimulatedChannel::room_for(const Transfer& sent,
                                                  bool is_told) const {
-  // There was room for what is told; and what may be dropped needs none.
+  // A record says what was dropped: there was room for the rest. Where messages
+  // may be dropped, those need none.
   if (is_told && (buffer || waiting)) return 0;
   if (waiting && sent.kind == MessageKind::activation) return 0;
   if (waiting && !waiting->empty()) return std::nullopt;

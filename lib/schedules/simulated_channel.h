@@ -48,7 +48,7 @@ struct SimulatedChannel {
   double made_room = 0;  ///< when the buffer last could take more
   /// At the sender, where activations may be dropped.
   std::optional<WaitingRoom<QueuedTransfer>> waiting = {};
-  std::set<std::int64_t> dropped = {};  ///< batches of which that is told
+  std::set<std::int64_t> dropped = {};  ///< batches that a record says it of
 
  private:
   void put(const Costs& costs, const Transfer& transfer, double time);

@@ -35,8 +35,9 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-/// That share of a tensor [numel], in the order of memory; shares the storage.
-/// Small tensors are the last member's, and nothing of them the others'.
+/// A member's share of a tensor [numel], in the order of memory; shares the
+/// storage. Small tensors are the last member's, and nothing of them the
+/// others'.
 at::Tensor part_of(const at::Tensor& tensor, const Share& share);
 /// Parts of each tensor; undefined ones stay undefined.
 Tensors parts_of(const Tensors& tensors, const Share& share);

@@ -80,8 +80,8 @@ class WeightView {
   virtual void restore(Flight& flight, const Tensors& weights) = 0;
   /// Bytes of weights that are kept for no single batch.
   virtual std::int64_t kept_bytes() const { return 0; }
-  /// These weights as "<name>.*", for a checkpoint; the inverse comes before
-  /// any batch is restored.
+  /// Saves the view's weights as "<name>.*", for a checkpoint; the inverse
+  /// comes before any batch is restored.
   virtual void save(const std::string& /*name*/, NamedTensors& /*all*/) const {}
   virtual void restore(const std::string& /*name*/,
                        const SavedState& /*saved*/) {}

@@ -27,9 +27,9 @@ class Ports {
   Ports(const RunPlan& plan, int seat, Link below, Link above, SeatClock& clock,
         SeatTimeline& timeline, Deadline patience);
 
-  /// That message of the action's batch, which must come next. Throws LinkError
-  /// when the neighbour is gone or has closed, InternalError when another one
-  /// comes.
+  /// Receives the message of that kind for the action's batch, which must come
+  /// next. Throws LinkError when the neighbour is gone or has closed,
+  /// InternalError when another one comes.
   Message from_below(MessageKind kind, const Action& action);
   Message from_above(MessageKind kind, const Action& action);
   /// Wait for room. Throw LinkError when the neighbour is gone.

@@ -90,8 +90,8 @@ class ReplicaSync {
 
   /// Whether they have one copy of the weights in memory.
   bool share_weights() const { return group_ && kind_.exchange.in_memory; }
-  /// Then: the weights become those that the batches of the next update shall
-  /// see. No batch in flight may refer to them as they are.
+  /// Sets the weights to those that the batches of the next update shall see.
+  /// No batch in flight may refer to them as they are.
   void before_forward();
   /// Called around each change of the weights by an update.
   void before_update();

@@ -172,8 +172,7 @@ class Mixing final : public Meeting {
   std::int64_t exchanges_ = 0;
 };
 
-/// Whom the run says that it has drawn: the only thing that is taken from
-/// there.
+/// Peers that the run has drawn: the only thing that is taken from its code.
 std::vector<int> drawn(const PeerGraph& graph, int r, int replicas,
                        std::int64_t n) {
   std::vector<int> from = peers_of(graph, replicas, r + 1, n).from;

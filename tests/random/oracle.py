@@ -190,7 +190,7 @@ class Judge:
         prints too; nothing is left behind."""
         lines = outcome.err.splitlines()
         others = [line for line in lines[:-1] if not is_notice(line)]
-        if others:  # what is told of keys at the start, before the error
+        if others:  # lines about keys at the start, before the error
             told = without_places(self.program.run(
                 "config", str(self.file), folder=self.folder).err)
             others = [line for line in others if without_places(line) not in told]

@@ -35,9 +35,8 @@ Stream stream_at(int device, int id) {
   return Stream(Stream::UNSAFE, device_at(device), id);
 }
 
-/// Whether the host has waited for all that the clock knows, or has been told.
-/// What is believed to be done without that is believed too early on some
-/// machine.
+/// Whether the host has waited for all that the clock knows, or has got word of
+/// it. Without that some machine would find the work not yet done.
 bool is_known_to_host(const Clock& clock) {
   Clock both = machine().host;
   join(both, clock);

@@ -45,6 +45,22 @@ class Words(unittest.TestCase):
         self.assertEqual(found, [("test name begins with Of", 1,
                                   "Quorum.OfThree")])
 
+    def types(self, *lines):
+        return [name for _, _, name in words.in_types(lines, {"Speed"})]
+
+    def test_types_that_are_no_nouns_are_found(self):
+        self.assertEqual(
+            self.types("struct Asked {", "  enum class FromAbove : int {",
+                       "template <class T> using ImagesFound = T;"),
+            ["Asked", "FromAbove", "ImagesFound"])
+
+    def test_nouns_fixtures_and_uses_of_types_pass(self):
+        self.assertEqual(
+            self.types("struct Speed {", "class SentMessage final : X {",
+                       "class Damaged : public Program {",
+                       "TEST_F(Damaged, FilesAreNamed) {", "Asked one = {};"),
+            [])
+
     def test_long_sentences_of_docs_are_found_outside_code(self):
         long = "word " * 41 + "end."
         self.assertEqual(len(list(words.in_docs([long]))), 1)

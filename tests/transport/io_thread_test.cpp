@@ -27,7 +27,7 @@ class Event {
 
   void happen_after(Clock::duration time) {
     timer_.expires_after(time);
-    // Who polls happened() may destroy this at once.
+    // A caller that polls happened() may destroy this at once.
     timer_.async_wait([this, &io = io_](boost::system::error_code error) {
       if (error) return;
       thread_ = std::this_thread::get_id();

@@ -1,4 +1,4 @@
-// Who may come to a meeting, and who is sent away.
+// Callers that may come to a meeting, and those that are sent away.
 #include "transport/meeting/meeting.h"
 
 #include <chrono>
@@ -152,7 +152,7 @@ TEST_F(MeetingOfTwo, TellsWhoHasComeWhyThereIsNoRun) {
               ThrowsMessage<Disagreement>(HasSubstr("rank 1 has ended")));
 }
 
-/// Who gave no text of a run is ended by whoever started it.
+/// A caller without the text of a run is ended by the process that started it.
 TEST_F(MeetingOfTwo, TellsNobodyWhoComesWithoutARun) {
   Meeting called(io_, transport_of("unix"), options_of(2));
   const std::string address = listen(called);

@@ -88,7 +88,7 @@ TEST(TcpTransport, RefusesEveryAddressAtOnce) {
   }
 }
 
-// Who calls it gets no answer: its queue is full, as if it were out of reach.
+// A host that answers no call: its queue is full, as if it were out of reach.
 class SilentHost {
  public:
   SilentHost() {

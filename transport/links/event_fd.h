@@ -25,7 +25,7 @@ class EventFd {
   /// Hands the descriptor over to a caller that waits for it in another way,
   /// and closes it.
   int release() { return event_.release(); }
-  /// Another descriptor of the same eventfd, for such a caller. Throws
+  /// A second descriptor of the same eventfd, for such a caller. Throws
   /// UserError when the system has none left.
   FileDescriptor copy() const;
 

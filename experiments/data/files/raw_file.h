@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// A regular file of fixed records, of any size, that is read where it is asked
-/// for and never as a whole: what is in memory is up to the system's cache. Any
+/// A regular file of fixed records, of any size, that is read in parts and
+/// never as a whole: what is in memory is up to the system's cache. Any
 /// number of threads may read. It is not mapped, so that a file which shrinks
 /// under a run is an error, not the end of the process.
 class RawFile {

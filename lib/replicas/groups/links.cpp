@@ -35,9 +35,9 @@ Tensors pieces_of(const Tensors& tensors, const Share& share) {
   return pieces;
 }
 
-/// These elements in one line where they lie on a GPU, for which each tensor of
-/// a message costs a copy. They are copies there: the message may leave while
-/// the next update writes the weights.
+/// The elements in one line where they lie on a GPU, for which each tensor of a
+/// message costs a copy. They are copies there: the message may leave while the
+/// next update writes the weights.
 Tensors in_one_line(Tensors pieces) {
   if (pieces.empty() || pieces.front().is_cpu()) return pieces;
   const auto type = pieces.front().scalar_type();

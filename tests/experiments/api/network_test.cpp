@@ -67,7 +67,7 @@ TEST_P(OnEngine, ContinuesFromACheckpointThatWasSavedAfterADrain) {
   EXPECT_EQ(difference(again.weights(), through.weights()), "");
 }
 
-/// Whose threads would draw from this program's generator beside it.
+/// Threads that make layers would draw from this program's generator.
 TEST(NetworkOnThreads, MakesNoLayersOnceItsPipeIsFull) {
   for (const char* weights : {"stash", "recompute", "predict", "mixed",
                               "vertical_sync", "extrapolate"})

@@ -188,7 +188,7 @@ TEST(LayersOfAProgram, HaveWeightsThatFollowFromTheSeedAlone) {
   EXPECT_EQ(first.front().first, "0.weight");
   at::manual_seed(99);
   const Model again = model_drawn_by_seed(options.layers, own);
-  EXPECT_EQ(difference(drawn(again, 1), first), "");  // drawn when it is asked
+  EXPECT_EQ(difference(drawn(again, 1), first), "");  // drawn on request
   EXPECT_GT(distance(drawn(again, 2), first), 0.01);
   EXPECT_GT(distance(drawn(own.model, 1), first), 0.01);  // a network's own
   // Two layers of the same sizes have other weights.

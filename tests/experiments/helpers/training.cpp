@@ -65,7 +65,7 @@ double Training::run(const Costs& costs,
                      const std::function<void(const TimedAction&)>& seen) {
   Coordinator coordinator(experiment.length, experiment.seats(), sink, nullptr);
   if (relay_) relay_->coordinator = &coordinator;
-  Seats borrowed;  // they are asked afterwards
+  Seats borrowed;  // the test looks at them afterwards
   for (const auto& worker : workers)
     borrowed.emplace_back(std::shared_ptr<void>(), worker.get());
   VirtualCrew crew(std::move(borrowed),

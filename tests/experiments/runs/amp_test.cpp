@@ -1,6 +1,6 @@
 // AMP on a chain of blocks (the preset `amp`), in whole runs against formulas
-// that are written out here: what a block does with a batch when it is asked
-// to, whoever asks.
+// that are written out here: what a block does with a batch at each visit,
+// whatever the schedule.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -261,7 +261,7 @@ TEST_F(Faults, ATerminatedLauncherSavesACheckpointAndCanBeContinued) {
   expect_undisturbed("ended");
 }
 
-// Who stops a run wants no restart.
+// A user who stops a run wants no restart.
 TEST_F(Faults, AWorkerLostWhileTheRunIsStoppedIsNotReplaced) {
   Launcher launcher(
       command("lost",

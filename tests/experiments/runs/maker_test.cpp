@@ -1,4 +1,4 @@
-// Who computed a run, and what of it is mixed.
+// Makers of a run, and what is mixed among them.
 #include "experiments/runs/maker.h"
 
 #include <array>

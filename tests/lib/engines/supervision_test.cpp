@@ -1,5 +1,5 @@
-// Who is named when workers are silent: the one that hangs, not those that wait
-// for it.
+// Errors name the worker that hangs when several are silent, not those that
+// wait for it.
 #include <atomic>
 #include <chrono>
 #include <memory>

@@ -1,5 +1,5 @@
-// Whom replicas exchange with: invariants of the graphs of gossip, and what a
-// schedule makes of them.
+// Peers that replicas exchange with: invariants of the graphs of gossip, and
+// what a schedule makes of them.
 #include "lib/schedules/peers.h"
 
 #include <algorithm>

@@ -130,8 +130,8 @@ TEST(SameBitsOfRuns, InTwoPartsAsInOne) {
             "");
 }
 
-/// Who takes which message when isn't the same in any two runs: only that no
-/// order is missing, for that ends a program.
+/// Messages are taken at other times in any two runs. The test is only that no
+/// order is missing: that would end the program.
 TEST(SameBitsOfRuns, AreNotAskedOfFreeSchedulesWhichHaveAnOrderThough) {
   Runs runs;
   for (const char* keys :

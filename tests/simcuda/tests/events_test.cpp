@@ -72,7 +72,7 @@ TEST_F(Events, EventsOfSmallCopiesToTheHostAreOne) {
   }
 }
 
-/// Who counts what moves tensors leaves the clock's out.
+/// Counts of what moves tensors leave the clock's events out.
 TEST_F(Events, EventsOfAClockAreCountedApart) {
   const Counts before = counts();
   GpuClock clock(kGpu);
