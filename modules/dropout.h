@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// What is dropped as one: an element, or a channel, which is dim 1 of
-/// [N, C, ...], with all its pixels.
+/// Unit that a dropout drops as one: an element, or a channel, which is dim 1
+/// of [N, C, ...], with all its pixels.
 enum class DropoutUnit : std::uint8_t { element, channel };
 
 /// Sets each unit to 0 with probability p and scales the others by
@@ -21,8 +21,8 @@ class Dropout final : public Layer {
   /// Throws UserError unless 0 <= p < 1.
   explicit Dropout(double p, DropoutUnit unit = DropoutUnit::element);
   Tensors forward(const Tensors& inputs, const Pass& pass) override;
-  /// From now on told each mask that is drawn: 0 or 1 / (1 - p) for each unit,
-  /// float32, [N, ...] or [N, C, 1, 1].
+  /// Lets `watcher` see, from now on, each mask that is drawn: 0 or 1 / (1 - p)
+  /// for each unit, float32, [N, ...] or [N, C, 1, 1].
   void watch(std::function<void(const at::Tensor&)> watcher) {
     watcher_ = std::move(watcher);
   }

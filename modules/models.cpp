@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// Each in the file of its name; resnet20 to 110 in resnet.cpp, resnet18 to 50
-// in deep_resnet.cpp.
+// Builders of models, each in the file of its name; resnet20 to 110 in
+// resnet.cpp, resnet18 to 50 in deep_resnet.cpp.
 MakeModel mlp(Fields& options);
 MakeModel conv3(Fields& options);
 MakeModel small_conv(Fields& options);

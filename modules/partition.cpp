@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// For each number of blocks and of layers, where the last block begins in the
-/// best cut of those layers into those blocks, and what that cut costs.
+/// Best cut of a number of layers into a number of blocks: where the last block
+/// begins, and what the cut costs.
 struct Choice {
   double cost = kInfinity;
   std::size_t begin = 0;

@@ -11,8 +11,9 @@
 
 namespace sluice {
 
-/// Over the last dimension of [..., width], with an optional bias (LibTorch's
-/// nn::LayerNorm always has one): Ba et al. 2016, arXiv:1607.06450.
+/// Layer normalisation over the last dimension of [..., width], with an
+/// optional bias (LibTorch's nn::LayerNorm always has one): Ba et al. 2016,
+/// arXiv:1607.06450.
 class LayerNorm final : public torch::nn::Module {
  public:
   LayerNorm(std::int64_t width, bool bias, double epsilon = 1e-5);

@@ -108,8 +108,8 @@ MakePredictor layers_as_input_model(Fields& options) {
   return configure(options, kInputModel);
 }
 
-/// Where there is no choice there is no key: configs stay as they were before
-/// plug-ins could add predictors.
+/// No key without a choice: configs stay as they were before plug-ins could add
+/// predictors.
 MakePredictor configure_one(Fields& options,
                             ConfigurePredictor PredictorKind::*use) {
   Names<ConfigurePredictor> names;

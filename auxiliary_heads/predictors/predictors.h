@@ -17,8 +17,8 @@ using PredictorRow = Row<PredictorKind>;
 /// "layers", whose kind follows from the features, and what plug-ins add.
 std::span<const PredictorRow> predictors();
 
-// Both read the key `name`, a row of that table, where there is more than one,
-// and then the options of the row.
+// Readers of predictors: both read the key `name`, a row of the table, where
+// there is more than one row, and then the options of the row.
 
 /// Configures a synthesizer, which predicts the gradient at h_k from h_k.
 MakePredictor configure_synthesizer(Fields& options);

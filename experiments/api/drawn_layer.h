@@ -19,8 +19,9 @@ class LayerDraws {
 
   /// A new layer of the factory, whatever its weights.
   std::shared_ptr<Layer> make() const;
-  /// What the factory makes when the process-wide generator begins with that
-  /// key. Drawn anew only where no recent call had that key.
+  /// Tensors of the layer that the factory makes when the process-wide
+  /// generator begins with that key. Drawn anew only where no recent call had
+  /// that key.
   NamedTensors with_key(std::uint64_t key);
 
  private:

@@ -19,7 +19,7 @@ namespace sluice {
 /// the present state. Restores the present state.
 NamedTensors noted_draws(const Experiment& experiment);
 
-/// From now on each policy draws from its recorded state when it is
+/// Lets each policy, from now on, draw from its recorded state when it is
 /// constructed. The mutex `turn` is held meanwhile; a policy may construct
 /// layers, which lock it again.
 void draw_from(const NamedTensors& states,

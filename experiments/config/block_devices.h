@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-/// What the keys `device` and `threads` mean for these blocks. Throws UserError
-/// for devices that don't go with them.
+/// Derives devices and threads of the blocks from the keys `device` and
+/// `threads`. Throws UserError for devices that don't go with them.
 void derive_for_blocks(const Fields& top, Experiment& experiment);
 
 }  // namespace sluice

@@ -8,7 +8,8 @@ namespace sluice {
 /// Bytes of the parameters of a block's layers, which are made to count them.
 double parameter_bytes(const Experiment& experiment, const LayerRange& range);
 
-/// What the replicas of a block send of them in a round of an exchange.
+/// Bytes of these layers that the replicas of a block send in a round of an
+/// exchange.
 double exchanged_bytes(const Experiment& experiment, const LayerRange& range);
 
 /// Whether one of these layers has running statistics of BatchNorm.

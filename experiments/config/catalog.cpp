@@ -89,8 +89,8 @@ ListedTable schedules_table() {
   return table;
 }
 
-/// What a boundary with synthetic gradients has below `section`, all of whose
-/// tables are there.
+/// A predictor as a row: the keys of a boundary with synthetic gradients below
+/// `section`, all of whose tables are there.
 ListedRow predictor_row(const char* name, const char* summary,
                         const std::string& section) {
   const PolicyRow& policy =

@@ -20,8 +20,8 @@ struct KnownKey {
 /// Describes keys without regard to their values.
 using Describe = std::function<void(Fields&)>;
 
-/// What is described with such a table, up to a key that it can't do without.
-/// `path` is the table's.
+/// Keys that `describe` reads from such a table, up to one that it can't do
+/// without. `path` is the table's.
 std::vector<KeyDoc> manual_with(const ConfigNode& table,
                                 const std::string& path,
                                 const Describe& describe);

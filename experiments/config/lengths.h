@@ -21,8 +21,8 @@ std::int64_t turn_after(double epochs, const Experiment& experiment);
 /// fewer than replicas, is no turn.
 std::int64_t turns_of_run(double epochs, const Experiment& experiment);
 
-/// How many of the batches of the epochs asked for the run leaves over, as
-/// fewer than there are replicas; 0 where it is as long as turns say.
+/// Number of batches, fewer than replicas, that the run leaves over of the
+/// epochs asked for; 0 where its length is given in turns.
 std::int64_t batches_left_over(const Experiment& experiment);
 
 /// What the keys mean in turns, now that the data is known.

@@ -159,8 +159,8 @@ KeyGroup& group_of(std::string_view table, std::vector<KeyGroup>& groups) {
   return *groups.insert(last.base(), KeyGroup{std::string(table), {}});
 }
 
-/// By table, in the order in which they first appear; the top's keys first, and
-/// a table's before those of the tables in it.
+/// Keys by table, in the order in which they first appear; the top's keys
+/// first, and a table's before those of the tables in it.
 std::vector<KeyGroup> grouped(const std::vector<KeyDoc>& keys) {
   std::vector<KeyGroup> groups = {KeyGroup{}};
   for (const KeyDoc& key : keys) {

@@ -147,9 +147,9 @@ ConfigNode without_usual_place(const ConfigNode& clip) {
              : clip;
 }
 
-/// What is younger than optimizers are, such as a warm-up in turns, counts only
-/// where there is one: the optimizers of blocks, and those of what their ends
-/// train, have a schedule and a clip each.
+/// Leaves out keys that are younger than optimizers, such as a warm-up in
+/// turns, where they have no effect: the optimizers of blocks, and those of
+/// what their ends train, have a schedule and a clip each.
 ConfigNode without_younger_keys_of_optimizers(const ConfigNode& node) {
   constexpr std::array<std::string_view, 1> kZeros = {"warmup_turns"};
   ConfigNode rest = node;

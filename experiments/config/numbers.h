@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-/// What of a resolved config (Experiment::resolved) determines the numbers that
-/// a run ends with: without its name, engine, paths, display, what is saved,
-/// how memory and threads are used (threads move the last bits) and, where the
-/// model has no dropout, how masks are drawn.
+/// The part of a resolved config (Experiment::resolved) that determines the
+/// numbers that a run ends with: without its name, engine, paths, display, what
+/// is saved, how memory and threads are used (threads move the last bits) and,
+/// where the model has no dropout, how masks are drawn.
 ConfigNode numbers_of(const ConfigNode& resolved);
 
 /// Eight hexadecimal digits that tell what numbers_of() gives apart, a CRC-32C:

@@ -52,7 +52,7 @@ ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   return exchange;
 }
 
-/// What is kept of a sample must be of the same sample when it comes again.
+/// Checks that a sample can be found again, where something is kept of it.
 void check_sample_ids(const Experiment& experiment, int block) {
   if (!experiment.data)
     throw UserError(

@@ -13,7 +13,8 @@ struct PipelineSettings {
   std::string order = "turns";  ///< a row of schedule_rows()
   std::int64_t micro_batches = 1;
   bool flush = true;
-  /// Weights that the windows see; other than by_window: the latest.
+  /// Weights that the windows of `by_window` see; those of other settings see
+  /// the latest.
   WeightsAtBackward weights = {};
   bool recompute = false;
   std::int64_t executors = 0;  ///< 0: one for each block

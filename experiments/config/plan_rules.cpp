@@ -58,8 +58,8 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
                            block.block));
 }
 
-/// What predicts weights has an optimizer with a velocity, and no correction
-/// that makes up for the same delay again.
+/// Checks that views which predict weights have an optimizer with a velocity,
+/// and no correction that makes up for the same delay again.
 void check_view(const Experiment& experiment, const BlockPlan& block,
                 const Fields& top) {
   if (!block.sees_old_weights()) return;

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What another value of a key means for a run that is resumed with it.
+/// Effect of another value of a key on a run that is resumed with it.
 enum class ResumeEffect : std::uint8_t {
   free,    ///< no number of the run changes
   anew,    ///< numbers are others from the first resumed turn on

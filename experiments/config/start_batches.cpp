@@ -78,7 +78,7 @@ at::Tensor zero_labels(const SampleSpec& sample) {
   return at::zeros({1, sample.classes}, at::kFloat);
 }
 
-/// What a head or synthesizer of a boundary says of a batch of one sample;
+/// Error of a boundary's head or synthesizer about a batch of one sample;
 /// empty: it takes one. Errors of another kind are the run's to tell.
 std::string refused_by_end(const Experiment& experiment,
                            const BoundaryPolicy& policy, int block,

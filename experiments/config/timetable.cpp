@@ -135,7 +135,7 @@ void check_repeat(const SwitchSettings& when, std::int64_t times,
                               times, kMostPhases, most));
 }
 
-/// All phases so far once more, so many times one behind the other, as if they
+/// Repeats all phases so far, so many times one behind the other, as if they
 /// were written there.
 void repeat_phases(const SwitchSettings& when, std::int64_t times,
                    Timetable& timetable) {

@@ -22,7 +22,8 @@ struct BoundaryPolicy {
 /// Index k-1.
 using Boundaries = std::vector<BoundaryPolicy>;
 
-/// When a phase begins, as the config says it: one of these is above 0.
+/// Condition for a phase to begin, as the config has it: one of the numbers is
+/// above 0.
 struct SwitchSettings {
   double epoch = 0;
   std::int64_t turn = 0;

@@ -32,10 +32,9 @@ struct VirtualOptions {
   void describe(Fields& fields);
 };
 
-/// What the options mean for these blocks; the bytes of messages are those of a
+/// Costs of the blocks by the options; the bytes of messages are those of a
 /// full batch, of which a turn has `micro_batches`, by the shapes of the model,
-/// as the boundary's codec sends them.
-/// `top` is where errors are reported.
+/// as the boundary's codec sends them. `top` is where errors are reported.
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
                std::int64_t batch_size, std::int64_t micro_batches,

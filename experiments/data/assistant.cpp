@@ -78,7 +78,8 @@ void AssistOptions::describe(Fields& fields) {
                           "are, 0: there is no assistant. The paper's is 0.3",
                   .min = 0,
                   .max = 1});
-        // The stream would be searched for long for samples to train on.
+        // Least share of samples to train on: below it the stream would be
+        // searched for long.
         constexpr double kLeast = 0.01;
         if (is_on() && acceptance < kLeast)
           keys.reject("acceptance",

@@ -41,7 +41,7 @@ AssistedSource::AssistedSource(std::shared_ptr<const Samples> samples,
                assist_.lag);
 }
 
-/// Where batch t begins, and how many samples it has, in the stream of all.
+/// Place at which batch t begins in the stream of all samples.
 std::int64_t AssistedSource::place_of(std::int64_t t) const {
   const std::int64_t batches = order_.batches_per_epoch();
   return t / batches * per_pass_ + t % batches * options_.batch_size;

@@ -124,8 +124,8 @@ void fill(const fs::path& folder, const std::string& path,
                         [&](std::ostream& file) { file << words.model(); });
 }
 
-/// What processes that were killed since had begun: finished folders have no
-/// dot in their names.
+/// Removes folders that killed processes had begun: finished ones have no dot
+/// in their names.
 void remove_unfinished(const fs::path& in) {
   std::error_code ignored;
   for (fs::directory_iterator entry(in, ignored), end; entry != end;

@@ -23,8 +23,8 @@ struct Windows {
   std::int64_t position(std::int64_t index, EpochKey key) const;
 };
 
-/// In a part of `tokens`, all of which lie in it with any offset; count 0 when
-/// it is too short.
+/// Windows in a part of `tokens`, which all lie in it with any offset; count 0
+/// when it is too short.
 Windows training_windows(std::int64_t tokens, std::int64_t context);
 Windows evaluation_windows(std::int64_t begin, std::int64_t tokens,
                            std::int64_t context);

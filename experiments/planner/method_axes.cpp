@@ -162,8 +162,9 @@ int blocks_with_own_signals(const RunPlan& plan) {
   return count;
 }
 
-/// What a replica sends in an exchange, in what it exchanges: of a sum as
-/// exchange_seconds() has it, and of peers on average over many exchanges.
+/// Amount that a replica sends in an exchange, in units of what it exchanges:
+/// of a sum as exchange_seconds() has it, and of peers on average over many
+/// exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
   if (exchange.what == ExchangedTensors::nothing) return 0;
   if (exchange.served) return 2;  // to a centre, and back

@@ -7,7 +7,7 @@
 
 namespace sluice::planner {
 
-/// What a way to train costs beside back-propagation in one network, on three
+/// Costs of a way to train beside back-propagation in one network, on three
 /// axes: computation, communication, approximation.
 struct MethodAxes {
   // Computation. Passes beyond one forward and one backward, of a block and a

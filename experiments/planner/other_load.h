@@ -6,14 +6,15 @@
 
 namespace sluice::planner {
 
-/// What programs besides this one, and the children that it has waited for,
-/// take of the machine's cores.
+/// Load on the machine's cores by programs other than this one and the children
+/// that it has waited for.
 class OtherLoad {
  public:
   OtherLoad();
 
-  /// How many cores they kept busy on average since this was made; of a virtual
-  /// machine also what its host withheld. 0 where the system doesn't tell.
+  /// Mean number of cores that other programs kept busy since this object was
+  /// made; of a virtual machine also what its host withheld. 0 where the system
+  /// doesn't tell.
   double cores() const;
 
  private:

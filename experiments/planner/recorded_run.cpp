@@ -201,8 +201,8 @@ std::vector<double> latencies_in(const TraceFile& trace,
   return means;
 }
 
-/// When the block had done what it did before: by the place of each action, and
-/// the action's own start where nothing was before it.
+/// End of the block's action before each one, by the place of the action; its
+/// own start where none was before it.
 std::vector<double> ends_before(const TraceFile& trace) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < trace.actions.size(); ++i)

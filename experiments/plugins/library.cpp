@@ -26,8 +26,8 @@ using Register = void(Plugin& plugin);
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 constexpr std::size_t kLongestStamp = 256;
 
-/// What this process has loaded. As the loaded libraries themselves, there is
-/// one such thing in a process.
+/// Plug-ins that this process has loaded. As the loaded libraries themselves,
+/// there is one such thing in a process.
 struct LoadedPlugins {
   std::mutex mutex;  // guards all below, and is held while one is loaded
   std::map<std::string, std::string> hash_by_path;

@@ -74,7 +74,7 @@ struct NumberedPart {
 };
 
 NumberedPart numbered_part(const std::string& typed) {
-  // With something behind the last dot, so that it is the path of a key.
+  // A letter behind the last dot makes the text the path of a key.
   const std::string path = typed + "x";
   const std::string all = key_of_all(path);
   if (all == path) return {};
@@ -129,8 +129,8 @@ Ways ways_of_settings(std::span<const std::string> before,
                                      : ways_of_values(last.substr(0, equals));
 }
 
-/// All that may follow, whatever has been typed of the last word but for what
-/// keys and values begin with.
+/// All words that may follow. The typed part of the last word matters for keys
+/// and values alone.
 Ways all_ways(std::span<const CommandWords> commands,
               std::span<const std::string> words) {
   const std::string& last = words.back();

@@ -21,8 +21,8 @@ class OwnCommandLine {
   OwnCommandLine(int argc, char** argv, const ConfigNode& config,
                  const std::string& program);
 
-  /// As main() gets it, with a null pointer at the end; valid while this object
-  /// is.
+  /// Arguments as main() gets them, with a null pointer at the end; valid while
+  /// this object lives.
   std::vector<char*> arguments();
 
  private:

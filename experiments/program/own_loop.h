@@ -6,8 +6,8 @@ namespace sluice {
 
 /// What a sweep must know of a program whose training loop is its own.
 struct OwnLoop {
-  /// How the config of one of its runs is read; empty: runs are those of
-  /// configs.
+  /// Reader of the config of one of the program's runs; empty: runs are those
+  /// of configs.
   ReadRun read = {};
   bool continues = true;  ///< RunOfNetwork::resumable
 };

@@ -164,8 +164,8 @@ std::string_view unit_of_time(const Experiment& experiment) {
   return knows_costs(experiment) ? "s" : "units";
 }
 
-/// Where these are unknown, an action takes as long as its share of the work:
-/// the forward of the smallest block is 1.
+/// Costs that the command line gives; where they are unknown, an action takes
+/// as long as its share of the work: the forward of the smallest block is 1.
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
   if (experiment.virtual_time.calibrate) {

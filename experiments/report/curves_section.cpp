@@ -120,8 +120,8 @@ std::int64_t longest_run(const StudyCell& cell) {
   return turns;
 }
 
-/// After a mean of turns, the whole ones. Nothing for a cell that does none of
-/// that work: there is no curve to draw.
+/// Work after a mean number of turns, rounded down. Nothing for a cell that
+/// does none of that work: there is no curve to draw.
 std::optional<double> work_after(const ReportInput& input, std::size_t cell,
                                  WorkInTurns of_turns, double turns) {
   const std::optional<TurnWork>& work = input.work[cell];

@@ -4,8 +4,8 @@
 
 namespace sluice::report {
 
-/// What runs of one cell share: of a run's numbers all but the seed, and but
-/// keys at their defaults that configs of older programs lack.
+/// The numbers that runs of one cell share: all but the seed, and but keys at
+/// their defaults that configs of older programs lack.
 ConfigNode numbers_of_cell(const ConfigNode& config);
 
 /// Finds the axes of cells that no sweep has named, the keys in which their

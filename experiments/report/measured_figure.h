@@ -9,8 +9,8 @@
 
 namespace sluice::report {
 
-/// How a figure is got from a run, and what a turn of it does, if that is
-/// known.
+/// A figure of a run, as a function of the run and of the work of a turn, if
+/// that is known.
 struct MeasuredFigure {
   Figure figure = {};
   /// The figure of a run that is done; nothing: not known.

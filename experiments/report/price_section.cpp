@@ -11,7 +11,7 @@
 namespace sluice::report {
 namespace {
 
-/// What the runs of a cell that are done and know the figure ended with.
+/// Final figures of the runs of a cell that are done and know the figure.
 SeedFigures by_seed(const ReportInput& input, const Column& column,
                     std::size_t cell) {
   SeedFigures values;

@@ -28,8 +28,8 @@ struct StudyCell {
   int stopped_early() const;
   /// Whether any of its runs shared its machine with another run.
   bool shared_machine() const;
-  /// What its runs that are done don't share of who computed them: "libtorch
-  /// 2.11.0 and 2.13.0"; empty: nothing.
+  /// Differences between the makers of the cell's done runs: "libtorch 2.11.0
+  /// and 2.13.0"; empty: nothing.
   std::string mixed_makers() const;
   /// The runs that are done; when none is, those that have begun.
   std::vector<const RunRecord*> runs_to_draw() const;

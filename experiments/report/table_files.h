@@ -8,16 +8,16 @@
 
 namespace sluice::report {
 
-/// Which evaluation each run is judged by, which split chose it, and where that
-/// was the test split itself.
+/// A note on the evaluation that each run is judged by, the split that chose
+/// it, and where that was the test split itself.
 std::string choice_note(const Study& study);
 /// Names the cells whose runs were computed by different makers, `most_named`
 /// of them, and in what these differ; empty: there is none.
 std::string makers_note(const Study& study, std::size_t most_named);
 
-/// Which cells have times and rates of runs that shared their machine; empty:
-/// none, or nothing of the kind is known. More than `most_named` are counted,
-/// not named.
+/// A note on cells whose times and rates are of runs that shared their machine;
+/// empty: none, or nothing of the kind is known. More than `most_named` are
+/// counted, not named.
 std::string sharing_note(const Study& study, const std::vector<Column>& columns,
                          std::size_t most_named);
 

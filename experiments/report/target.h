@@ -11,7 +11,7 @@ namespace sluice::report {
 std::optional<RunPoint> first_at_or_below(const RunSeries& series,
                                           double target);
 
-/// What a run took until the first evaluation whose test loss was that or less:
+/// Costs of a run until the first evaluation whose test loss was that or less:
 /// samples, operations, seconds. Of runs that never came there, nothing.
 std::vector<MeasuredFigure> figures_until(double test_loss);
 

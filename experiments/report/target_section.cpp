@@ -1,5 +1,5 @@
-// What it costs to come to a loss, against the time that it takes: the figure
-// of Laskin et al. 2020 (arXiv:2012.03837).
+// Section on the costs of coming to a loss, against the time that it takes: the
+// figure of Laskin et al. 2020 (arXiv:2012.03837).
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -29,8 +29,7 @@ const Column* cost_in(const ReportInput& input) {
   return first_of(input, {"flops_to_target", "samples_to_target"});
 }
 
-/// How long it takes: as operations that must follow each other, and by a
-/// clock.
+/// Columns of times: as operations that must follow each other, and by a clock.
 std::vector<const Column*> times_in(const ReportInput& input) {
   std::vector<const Column*> times;
   for (const Column* time :

@@ -37,8 +37,8 @@ std::optional<double> bytes_sent_in(const TurnWork& work, std::int64_t turns);
 
 /// Facts about a run that its resolved config states.
 struct ConfigFacts {
-  /// Nothing where it can't be known beforehand, or the runs' data is not on
-  /// this machine.
+  /// Work of a turn; nothing where it can't be known beforehand, or the runs'
+  /// data is not on this machine.
   std::optional<TurnWork> work = {};
   /// The shape of a sample; empty where that isn't known.
   std::vector<std::int64_t> sample = {};

@@ -28,8 +28,8 @@ std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
                                 std::shared_ptr<Observer> observer = nullptr,
                                 std::shared_ptr<Source> fed = nullptr);
 
-/// What compares gradients with the true ones; nullptr when the experiment asks
-/// for no probe.
+/// The probe that compares gradients with the true ones; nullptr when the
+/// experiment asks for no probe.
 std::shared_ptr<Observer> make_probe(const Experiment& experiment,
                                      std::shared_ptr<Sink> sink);
 

@@ -12,8 +12,8 @@ namespace sluice {
 /// What became of a checkpoint that was saved.
 struct KeptCheckpoint {
   std::string folder = {};
-  /// What of it isn't finite, so that it was set aside (set_aside.h); empty: it
-  /// is sound.
+  /// The tensor that isn't finite, for which the checkpoint was set aside
+  /// (set_aside.h); empty: it is sound.
   std::string not_finite = {};
 };
 

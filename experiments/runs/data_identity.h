@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// What tells the data of a run from others, for `data` in run.json: `files`,
-/// by fingerprint_of(), and `split`, how many samples each split has, the seeds
+/// Identity of a run's data, for `data` in run.json: `files`, by
+/// fingerprint_of(), and `split`, how many samples each split has, the seeds
 /// that choose them and their order, and how they are cut into batches. Empty
 /// without data.
 nlohmann::ordered_json data_identity(const Experiment& experiment);
@@ -23,8 +23,8 @@ nlohmann::ordered_json data_in(const nlohmann::ordered_json& run);
 std::string data_difference(const nlohmann::ordered_json& before,
                             const nlohmann::ordered_json& now);
 
-/// Without the order of the samples and their batches, in which runs may differ
-/// that are compared.
+/// The data's identity without the order of the samples and their batches, in
+/// which runs may differ that are compared.
 nlohmann::ordered_json without_order(nlohmann::ordered_json data);
 /// The data's identity without the sizes of evaluated splits, which
 /// limit.evaluation changes.

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Where a seat computes in this process: device_for() its block. Throws
-/// UserError when the device is missing.
+/// Device of a seat in this process: device_for() its block. Throws UserError
+/// when the device is missing.
 c10::Device device_of_seat(const Experiment& experiment, int seat,
                            std::optional<int> local_rank = std::nullopt);
 

@@ -75,9 +75,10 @@ void DivergenceGuard::write(const Record& record) {
                   not_a_loss(loss->value), loss->turn);
 }
 
-/// After so many turns the weights were sound, so far as losses tell; -1:
-/// never. A finite loss of batch t was computed with the weights after t turns.
-/// NaN goes upwards with the activations, so that a block knows of those below.
+/// Number of turns after which the weights were sound, so far as losses tell;
+/// -1: never. A finite loss of batch t was computed with the weights after t
+/// turns. NaN goes upwards with the activations, so that a block knows of those
+/// below.
 std::int64_t DivergenceGuard::sound_turns(const Loss& loss) const {
   if (finite_.empty()) return -1;
   if (loss.block == 0) return std::min(finite_.rbegin()->second, loss.turn - 1);

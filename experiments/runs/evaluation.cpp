@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One that was set aside too: what is wrong with it is said where it is read.
+/// Whether the path is a checkpoint, one that was set aside included: reading
+/// it says what is wrong.
 bool is_checkpoint(const fs::path& path) {
   const fs::path folder = fs::weakly_canonical(path);
   return turn_of(folder.string()) || is_set_aside(folder.string());

@@ -61,9 +61,9 @@ void take_centre_weights(const NamedTensors& state, NamedTensors& weights) {
       tensor = *found->second;
 }
 
-/// With another cut, where it has one. Other replicas than those that were
-/// saved all begin with what these agreed on, and the first one's state; so do
-/// those that were lost.
+/// Restores a seat, with another cut where the experiment has one. Other
+/// replicas than those that were saved all begin with what these agreed on, and
+/// the first one's state; so do those that were lost.
 void restore(const Experiment& experiment, const std::string& checkpoint,
              Seat& seat) {
   const std::set<int> returning = returning_replicas(experiment, checkpoint);

@@ -51,8 +51,8 @@ std::optional<std::string> until(std::int64_t turn, std::string_view line) {
   return std::nullopt;
 }
 
-/// All lines up to there; nothing when one of them doesn't come so far. Those
-/// of returning replicas come to it from wherever they were.
+/// All lines up to a checkpoint; nothing when one of them doesn't come so far.
+/// Lines of returning replicas come to it from wherever they were.
 std::optional<std::vector<std::string>> until(
     std::int64_t turn, const std::vector<std::string>& lines,
     const ReturningReplicas& returning) {

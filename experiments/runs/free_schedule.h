@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// What blocks that ran free have done: keeps the
-/// records::Actions, whatever engine they come from, and passes all others on.
+/// The actions of blocks that ran free: keeps the records::Actions, whatever
+/// engine they come from, and passes all others on.
 class ScheduleRecord final : public Sink {
  public:
   /// blocks: of all replicas together.

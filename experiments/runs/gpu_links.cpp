@@ -71,10 +71,10 @@ std::size_t taken_capacity(const PeerLink& link, int seat) {
                                             : link.capacity.up;
 }
 
-/// For a channel that holds so many messages, each with one large tensor: two
-/// more leave (departing_sender()), one is filled, and one is copied out.
-/// Pinned memory can't be swapped out, so it has a limit; what finds no slot
-/// goes by the ring.
+/// Number of pinned slots for a channel that holds so many messages, each with
+/// one large tensor: two more leave (departing_sender()), one is filled, and
+/// one is copied out. Pinned memory can't be swapped out, so it has a limit;
+/// what finds no slot goes by the ring.
 std::size_t slots_to_pin(std::size_t capacity, std::size_t largest) {
   constexpr std::size_t kBeside = 4;
   constexpr std::size_t kMostPinned = std::size_t{512} << 20;  // bytes
@@ -150,8 +150,8 @@ void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken, Peer& peer,
   options.slots_on_demand = true;
 }
 
-/// In the order of seats, so that no circle of workers waits for each other:
-/// the pair of the lowest numbers can always go on.
+/// Agrees with peers in the order of seats, so that no circle of workers waits
+/// for each other: the pair of the lowest numbers can always go on.
 void GpuLinks::agree(const JoinedLinks& joined) {
   for (auto& [seat, peer] : peers_) {
     if (!peer.may_ask) continue;

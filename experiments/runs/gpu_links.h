@@ -34,9 +34,9 @@ class GpuLinks {
   /// Sets what the links to these peers, which are seats, must have from the
   /// start.
   void ask_for(const std::vector<PeerLink>& peers, RendezvousOptions& options);
-  /// Over the links as they were made, before anything is put around them: asks
-  /// the peers on GPUs, each of which does the same, whether tensors may stay
-  /// there. Says where they won't though no config forbids it. Throws
+  /// Agrees, over the links as they were made and before anything is put around
+  /// them: asks the peers on GPUs, each of which does the same, whether tensors
+  /// may stay there. Says where they won't though no config forbids it. Throws
   /// LinkError. This object must not move from then on.
   void agree(const JoinedLinks& joined);
   /// Link to be put where its waits aren't shown yet: what is copied

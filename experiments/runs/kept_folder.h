@@ -7,13 +7,12 @@
 
 namespace sluice {
 
-/// What a run folder holds of a run (is_entry_of_run()) before a start that
-/// other ranks may still refuse: put back when this object goes, unless
+/// Copy of what a run folder holds of a run (is_entry_of_run()) before a start
+/// that other ranks may still refuse: put back when this object goes, unless
 /// keep_changes() was called. All else there is not touched. A copy of hard
 /// links lies in the folder as `.sluice-before`; on file systems without them
-/// it is a copy. A file whose name was linked must not be written in place.
-///
-/// A process that is killed meanwhile leaves the copy: put_back() is called by
+/// it is a copy. A file whose name was linked must not be written in place.  A
+/// process that is killed meanwhile leaves the copy: put_back() is called by
 /// the process that takes the folder next.
 class KeptFolder {
  public:
@@ -29,8 +28,8 @@ class KeptFolder {
   /// when the copy can't be dropped.
   void keep_changes();
 
-  /// What a process that was killed before its run began had kept there, if
-  /// anything, is put back. The caller has the folder's lock. Throws UserError.
+  /// Puts back what a process that was killed before its run began had kept, if
+  /// anything. The caller has the folder's lock. Throws UserError.
   static void put_back(const std::string& folder);
   /// Whether such a process has left something to put back.
   static bool is_left_in(const std::string& folder);

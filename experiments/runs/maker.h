@@ -36,8 +36,8 @@ nlohmann::ordered_json maker_keys(const Experiment& experiment);
 /// This process as the maker of that experiment.
 Maker maker_here(const Experiment& experiment);
 
-/// By stretch, the first one before the run was first continued. `run`: what
-/// run.json holds.
+/// Makers by stretch, the first one before the run was first continued. `run`:
+/// what run.json holds.
 std::vector<Maker> makers_in(const nlohmann::ordered_json& run);
 /// Makers of the run in that folder; none where run.json can't be read.
 std::vector<Maker> makers_of_run(const std::string& folder);

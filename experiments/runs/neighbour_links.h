@@ -14,7 +14,7 @@ Capacity capacity_between(const RunPlan& plan,
                           const std::vector<Capacity>& capacities,
                           const SeatPair& seats);
 
-/// What a seat has on one side, of its links with all neighbours there, by
+/// The link of a seat on one side, made of those with all neighbours there, by
 /// seat; without ends where it has none. That of several deals out batches in
 /// their order (dealt_link()).
 Link link_to_neighbours(const RunPlan& plan, int seat, Direction side,

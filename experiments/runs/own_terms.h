@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// What this process was started with. Reads the data files for their
+/// Terms that this process was started with. Reads the data files for their
 /// fingerprint. `first_turn` is that of a run that is continued, else 0.
 Terms terms_of(const Experiment& experiment, std::int64_t first_turn);
 

@@ -31,7 +31,7 @@ std::string version_text();
 /// The commit that this program was built from: "build" in run.json.
 std::string this_build();
 
-/// What differs from that commit, as a patch; empty when nothing does, or the
+/// Differences from the commit, as a patch; empty when nothing does, or the
 /// folder is under no version control.
 std::string uncommitted_changes();
 

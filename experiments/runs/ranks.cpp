@@ -28,7 +28,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPoll(20);
 
-/// How long rank 0 may take to say where it is: it reads the samples first.
+/// Time that rank 0 may take to say where it listens: it reads the samples
+/// first.
 std::chrono::milliseconds patience_of(const Experiment& experiment) {
   constexpr std::chrono::milliseconds kStart = std::chrono::minutes(1);
   return std::max<std::chrono::milliseconds>(
@@ -73,7 +74,8 @@ WorkerArguments from_command_line(const Rank& rank,
                         : ""};
 }
 
-/// Where rank 0 is, and how to prove to it that we belong to the run.
+/// Address of rank 0, and the secret that proves that this process belongs to
+/// the run.
 struct Address {
   WorkerArguments worker;
   Secret secret;

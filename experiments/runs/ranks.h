@@ -18,7 +18,7 @@ namespace sluice {
 /// when they are on several hosts.
 void check_rank(const Rank& rank, const Experiment& experiment);
 
-/// How long after its failure rank 0 stays, for ranks that would wait for it;
+/// Time that rank 0 stays after its failure, for ranks that would wait for it;
 /// the others look for rank 0 for twice as long.
 inline constexpr std::chrono::seconds kTimeToCall(10);
 /// Lets them know why this rank has failed, before it has met them: on one host

@@ -97,8 +97,8 @@ void add_queues(const Experiment& experiment,
   }
 }
 
-/// Without the short batches that epochs end with: messages that are made up
-/// have one size.
+/// The experiment without the short batches that epochs end with: messages that
+/// are made up have one size.
 Experiment in_whole_batches(Experiment experiment) {
   if (experiment.data->train.size() < experiment.batch_size) return experiment;
   experiment.drop_last = true;

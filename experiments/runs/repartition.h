@@ -34,9 +34,9 @@ std::vector<std::int64_t> cut_of(const SavedState& saved);
 bool is_cut_so(const Experiment& experiment,
                const std::vector<std::int64_t>& first_layers);
 
-/// What a block that was cut anew continues from: the state of parameters, and
-/// counters of the saved block that had its first layer. Counts of staleness
-/// begin anew. Nothing may be in flight.
+/// State that a block which was cut anew continues from: the state of
+/// parameters, and counters of the saved block that had its first layer. Counts
+/// of staleness begin anew. Nothing may be in flight.
 NamedTensors state_for_block(const Experiment& experiment, int block,
                              const NamedTensors& state,
                              std::string_view source);
@@ -47,7 +47,7 @@ void add_new_sources(const Experiment& experiment,
                      const std::vector<std::int64_t>& first_layers,
                      const NamedTensors& now, NamedTensors& saved);
 
-/// What is said of it on the console: which blocks become which, and which
+/// Text about the cut for the console: which blocks become which, and which
 /// heads, synthesizers and input models begin anew or are left behind. Empty
 /// when the checkpoint has the experiment's cut.
 std::string describe_cut(const Experiment& experiment,

@@ -18,8 +18,8 @@ struct CheckpointComparison {
 /// Findings of a replay, in the order in which they came.
 struct ReplayResult {
   std::vector<CheckpointComparison> compared = {};
-  /// What of those who computed the run, and of this process, is not the same
-  /// ("instruction_set AVX2 and AVX512"): it may cause a difference.
+  /// Differences between the run's makers and this process ("instruction_set
+  /// AVX2 and AVX512"): it may cause a difference.
   std::string makers = {};
 
   /// The first difference as "turn 12, block 2: NAME", of another replica than

@@ -11,16 +11,16 @@
 
 namespace sluice {
 
-/// What becomes of a run that has lost a worker: its config's `on_failure` and
-/// `restarts`.
+/// Restarts a run that has lost a worker, or ends it: its config's `on_failure`
+/// and `restarts`.
 class Restarts {
  public:
   Restarts(const Experiment& experiment, std::string folder);
   void moved_to(std::string folder) { folder_ = std::move(folder); }
 
-  /// Where the run goes on after it had come to `turns`, `seconds` after its
-  /// last start. Throws WorkerLostError, with what can be done, when it shall
-  /// not go on, or didn't get any further for too often.
+  /// Checkpoint at which the run goes on after it had come to `turns`,
+  /// `seconds` after its last start. Throws WorkerLostError, with what can be
+  /// done, when it shall not go on, or didn't get any further for too often.
   RestartPoint after(const WorkerLostError& lost,
                      const RestartPoint& last_start, std::int64_t turns,
                      double seconds);
@@ -46,8 +46,7 @@ class Restarts {
 RestartPoint restart_point(const Experiment& experiment,
                            const std::string& folder);
 
-/// What was lost last of a run in that folder that went on without some
-/// replicas.
+/// The last loss of a replica in the folder's run, which went on without it.
 std::optional<records::LostReplica> lost_replica_of(const std::string& folder);
 
 /// Throws UserError where a run in that folder, which has a checkpoint, can't

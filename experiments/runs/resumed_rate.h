@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// What becomes of the learning rate of a run that is continued with another
-/// length or other options.
+/// Change of the learning rate of a run that is continued with another length
+/// or other options.
 struct RateChange {
   std::int64_t turn = 0;  ///< the first one that is trained now
   std::int64_t turns_before = 0;

@@ -159,8 +159,8 @@ std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
   return lock_run(options.folder, {.patience = options.patience});
 }
 
-/// Nothing where the run's own config can't be read any more, as when its data
-/// have moved.
+/// Change of the rate by this resume; nothing where the run's own config can't
+/// be read any more, as when its data have moved.
 std::optional<RateChange> rate_change_in(const Experiment& experiment,
                                          const std::string& folder,
                                          std::int64_t turn) {

@@ -22,7 +22,7 @@ struct RunOptions {
   bool overwrite = false;
   /// Continue the run in `folder` from its last checkpoint.
   bool resume = false;
-  /// What lock_run() gave, when its config was read after that; nullptr: the
+  /// The lock of lock_run(), where the config was read after it; nullptr: the
   /// lock is taken now.
   std::shared_ptr<FolderLock> lock = nullptr;
   /// How long to wait for another process that works in `folder`.

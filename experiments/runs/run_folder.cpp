@@ -71,7 +71,8 @@ void write_records(const std::string& path,
   });
 }
 
-/// About the run, not about a turn of it: what happened stays true.
+/// Whether a record is about the run, not about a turn of it: what happened
+/// stays true.
 bool is_event(const Record& record) {
   return record.is<records::Restart>() || record.is<records::Injection>() ||
          record.is<records::Forecast>();

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What stands in the folder of one of many runs: a card's, or a sweep's.
+/// State of one of many runs, by its folder: a card's, or a sweep's.
 struct RunState {
   enum class Kind {
     absent,      ///< no run

@@ -152,7 +152,7 @@ SeatLinks around_gpu(SeatLinks links, const GpuLinks& gpu,
 
 namespace {
 
-/// What the seat has on one side, of its one link there or of all.
+/// The link that the seat has on one side, of its one link there or of all.
 Link shown_side(Link one, std::map<int, Link> all, Heartbeat& heartbeat,
                 const Experiment& experiment, int seat, Direction side) {
   const std::vector<int> seats = neighbours_of(experiment, seat, side);

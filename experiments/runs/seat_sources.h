@@ -16,7 +16,7 @@ namespace sluice {
 /// chooses from; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
 
-/// Where a seat that computes on `device` takes its batches from: those of the
+/// Sources of batches for a seat that computes on `device`: those of the
 /// experiment's data, made ahead by threads of their own; or where it is given
 /// batches, `fed`. Without sources where it needs none.
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,

@@ -25,8 +25,8 @@ struct VerifyOptions {
 /// A run on an engine.
 struct VerifiedEngine {
   std::string engine;
-  /// In lockstep against the first engine, free against its own replay; empty:
-  /// the same bits.
+  /// The first difference: in lockstep against the first engine, free against
+  /// its own replay; empty: the same bits.
   std::string difference = {};
 };
 

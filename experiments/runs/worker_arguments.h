@@ -10,14 +10,14 @@
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
 
-// What a launcher and its worker processes know of each other: command line,
-// environment and secret.
+// Agreement of a launcher and its worker processes: command line, environment
+// and secret.
 namespace sluice {
 
-/// What launcher and workers of this experiment agree on, but for the transport
-/// (choose_transports() in ways.h). The launcher makes
-/// the secret (make_secret()), and gives it to its workers as their standard
-/// input, which other users can't read.
+/// Options that launcher and workers of this experiment agree on, except the
+/// transport (choose_transports() in ways.h). The launcher makes the secret
+/// (make_secret()), and gives it to its workers as their standard input, which
+/// other users can't read.
 RendezvousOptions rendezvous_options(const Experiment& experiment,
                                      const Secret& secret);
 
@@ -56,8 +56,9 @@ struct WorkerArguments {
 ChildCommand worker_command(const WorkerProgram& program,
                             WorkerArguments arguments);
 
-/// In a program of one's own: what its launcher says, if this process is a
-/// worker. Once only: children of this process are none. Throws UserError.
+/// Arguments from the launcher, in a program of one's own, if this process is a
+/// worker. To be called once: children of this process are no workers. Throws
+/// UserError.
 std::optional<WorkerArguments> take_worker_arguments();
 
 }  // namespace sluice

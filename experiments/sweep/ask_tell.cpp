@@ -176,7 +176,8 @@ class Conversation {
 
   std::int64_t default_seed() const { return runs_.sweep().seeds.front(); }
 
-  /// What is being done, and what was seen of it so far, is for that id too.
+  /// Lets the id have the trial that is being done, with what was seen of it so
+  /// far.
   void join(Trial& trial, const Json& id) {
     if (trial.ids.empty()) trial.is_wanted_again = true;
     trial.ids.push_back(id);

@@ -7,13 +7,13 @@
 
 namespace sluice::sweep {
 
-/// What the runs of a cell that are done don't share, and a mean over them
-/// takes for chance: who computed them, or their data. "libtorch 2.11.0 and
-/// 2.13.0"; empty: nothing. Runs that are rows alone don't say.
+/// Differences between done runs of a cell that a mean over them takes for
+/// chance: who computed them, or their data. "libtorch 2.11.0 and 2.13.0";
+/// empty: nothing. Runs that are rows alone don't say.
 std::string mixed_in(const SweepRuns& runs, std::size_t cell);
 
-/// How many runs that are done were done on other data than those which are
-/// there now, and what differs first.
+/// Number of runs that were done on other data than there is now, and the first
+/// difference.
 struct OutdatedRuns {
   std::size_t count = 0;
   std::string difference = {};

@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::int64_t kMostSeeds = 100'000;
 
-/// In the place of those with its key, which it replaces, or at the end.
+/// Puts an axis in the place of those with its key, which it replaces, or at
+/// the end.
 void put(std::vector<Axis>& axes, Axis axis) {
   const auto is_same = [&](const Axis& a) { return a.key == axis.key; };
   const auto place =

@@ -26,7 +26,7 @@ struct Request {
 /// seed may be missing; or {"prune": 7}. Throws BadRequest.
 Request request_of(const std::string& line);
 
-/// What is wrong with a line, and whose it is, as far as it says so.
+/// Error of a line, and the id of its trial, as far as the line has one.
 class BadRequest : public std::runtime_error {
  public:
   BadRequest(const std::string& text, nlohmann::ordered_json id)

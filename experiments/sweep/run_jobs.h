@@ -32,8 +32,8 @@ struct RunEnd {
   double seconds = 0;       ///< done: the last process of the run
 };
 
-/// What is to be done for a run to come to its end, or to a rung of so many
-/// epochs (0: its end); nothing when it is there, or has failed for good.
+/// The job by which a run comes to its end, or to a rung of so many epochs (0:
+/// its end); nothing when it is there, or has failed for good.
 std::optional<RunJob> job_of(SweepRun& run, double rung, const SweepRuns& runs,
                              const SweepOptions& options);
 

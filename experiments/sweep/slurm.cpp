@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 /// Slurm's default; indices go from 0 to one less.
 constexpr int kUsualArraySize = 1001;
 
-/// What a command of Slurm complains of, in one line: "sbatch: error: Invalid
+/// Complaint of a command of Slurm, in one line: "sbatch: error: Invalid
 /// partition" without the command's name before it.
 std::string complaint_in(const CommandResult& end) {
   std::string complaint;

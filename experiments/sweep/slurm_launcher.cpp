@@ -59,8 +59,8 @@ class Queue {
  public:
   explicit Queue(std::string folder) : folder_(std::move(folder)) {}
 
-  /// By the folders of runs, as tasks_of_sweep() has them; nothing when Slurm
-  /// doesn't answer for now.
+  /// Tasks by the folders of runs, as tasks_of_sweep() has them; nothing when
+  /// Slurm doesn't answer for now.
   std::optional<std::map<std::string, std::string>> tasks() {
     try {
       auto tasks = tasks_of_sweep(folder_);

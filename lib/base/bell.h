@@ -18,8 +18,8 @@ class Bell {
   void ring();
   /// Number of times that the bell was rung.
   std::uint64_t rung() const;
-  /// Until it has been rung more often than `heard` times; false when `most`
-  /// has passed first.
+  /// Waits until the bell has been rung more often than `heard` times; false
+  /// when `most` has passed first.
   bool wait(std::uint64_t heard, std::chrono::milliseconds most) const;
 
  private:

@@ -17,13 +17,12 @@ struct IpcHandle {
 /// A GPU, as all processes of a host call it: its UUID.
 using DeviceId = std::array<std::byte, 16>;
 
-/// What a block on a GPU needs to hand tensors to a process of the same host
-/// that computes on a GPU too, without the host touching their bytes. Work is
-/// put into streams, and nothing but finish() makes the host wait. All streams,
-/// memory and events are made or opened on own_device(): so this process starts
-/// CUDA on no neighbour's GPU. One thread uses it, and it is its current stream
-/// on own_device() that is meant by "the current stream".
-///
+/// Device functions that a block on a GPU needs to hand tensors to a process of
+/// the same host that computes on a GPU too, without the host touching their
+/// bytes. Work is put into streams, and nothing but finish() makes the host
+/// wait. All streams, memory and events are made or opened on own_device(): so
+/// this process starts CUDA on no neighbour's GPU. One thread uses it, and it
+/// is its current stream on own_device() that is meant by "the current stream".
 /// In lib/tensors/cuda_ipc.h there is one of CUDA and LibTorch; in the tests of
 /// transport/ one that stands in for it. What a device refuses is an
 /// InternalError, and of another process's a LinkError.

@@ -15,8 +15,8 @@ namespace sluice {
 /// How many training activations wait at the sender of such a boundary.
 std::size_t places_at_sender(SlowConsumer policy);
 
-/// What waits at a sender for room in the channel, and what is dropped of it:
-/// the rule of SlowConsumer by itself, for any kind of items.
+/// Items that wait at a sender for room in the channel, some of which are
+/// dropped: the rule of SlowConsumer by itself, for any kind of items.
 template <class Item>
 class WaitingRoom {
  public:
@@ -58,8 +58,8 @@ class LossySender final : public Sender {
   /// Blocks until all that waits has gone to the channel.
   void close() override;
 
-  /// What waits goes to the channel as far as there is room: to be called when
-  /// the bell has been rung.
+  /// Sends what waits into the channel, as far as there is room: to be called
+  /// when the bell has been rung.
   void flush();
   /// The batches that were dropped since the last call.
   std::vector<std::int64_t> take_dropped();

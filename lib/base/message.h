@@ -44,8 +44,8 @@ struct Message {
   /// Index of the visit of the batch, from 0; at most kMostRounds.
   std::int64_t round = 0;
   std::vector<TensorView> tensors = {};
-  /// When it came to the process that receives it, by that one's clock; its
-  /// channel sets it.
+  /// Time at which the message came to the receiving process, by that process's
+  /// clock; its channel sets it.
   std::chrono::steady_clock::time_point arrived = {};
 };
 

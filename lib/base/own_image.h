@@ -10,7 +10,8 @@ namespace sluice {
 /// more. It is to be given to exec or posix_spawn, not to another process.
 constexpr const char* kOwnImage = "/proc/self/exe";
 
-/// Where that program lies, or lay; for others to start it, and to be shown.
+/// Path of the program's file, or its last one; for other processes to start
+/// it, and to be shown.
 std::string path_of_own_image();
 
 /// The command line that this process was started with, whatever its main() has

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "sluice-tmp-";
 constexpr std::string_view kPattern = "XXXXXX";
 
-/// Until then a process may still be about to lock the folder that it has made.
+/// Age until which a process may still be about to lock the folder that it has
+/// made.
 constexpr std::time_t kSecondsToLock = 60;
 
 bool is_private(const fs::path& folder) {

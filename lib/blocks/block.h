@@ -50,8 +50,8 @@ class Block {
   /// refer to the old one must be gone.
   void share_weights(const Block& twin);
 
-  /// From now on training forwards and their backwards are replays of graphs;
-  /// of twins made later too. Does nothing where the device has none.
+  /// Makes training forwards and their backwards replays of graphs from now on,
+  /// those of later twins too. Does nothing where the device has none.
   void use_graphs();
 
   int index() const { return block_; }

@@ -28,7 +28,7 @@ class GraphedForward {
   GraphedForward(const GraphedForward&) = delete;
   GraphedForward& operator=(const GraphedForward&) = delete;
 
-  /// What `run` gives, which runs the block's layers on these inputs, with an
+  /// Outputs of `run`, which runs the block's layers on these inputs, with an
   /// autograd graph that takes gradients back to the inputs and the block's
   /// parameters. Throws UserError where the layers do what no graph can have.
   Tensors forward(const Block& block, const Tensors& inputs, const Pass& pass,

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What a forward draws where its operations are captured in a graph
+/// Random masks of a forward whose operations are captured in a graph
 /// (lib/tensors/device_graph.h): tensors that the graph reads, and that are
 /// filled anew before each replay.
 class MaskDraws {

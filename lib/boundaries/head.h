@@ -81,7 +81,7 @@ class Head : public torch::nn::Module {
   /// needs().first_layer_above asked for, in the order of the layer's
   /// parameters. The tensors must not be kept. share: of the batch in its turn.
   virtual void follow(const Tensors& /*first_layer_above*/, double /*share*/) {}
-  /// What begins as a copy of weights of the model, by their names in it
+  /// Tensors that begin as copies of weights of the model, by their names in it
   /// ("layers.3.weight"): set when those are loaded before training.
   virtual NamedTensors copied() const { return {}; }
 };

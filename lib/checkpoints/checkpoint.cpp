@@ -29,13 +29,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
-/// What the counters of block 1's worker are called in its state, and the one
-/// that is there where replica 1 has weights of its own.
+/// Prefix of the counters of block 1's worker in its state, and the one that is
+/// there where replica 1 has weights of its own.
 constexpr std::string_view kCounters = "workers.1.";
 constexpr std::string_view kOwnWeights = "workers.1.own_weights";
 constexpr const char* kPartial = ".partial";
 
-/// Both change their places at once, so that neither place is ever empty; false
+/// Exchanges two folders at once, so that neither place is ever empty; false
 /// where the file system can't.
 bool exchange(const std::string& left, const std::string& right) {
   return ::renameat2(AT_FDCWD, left.c_str(), AT_FDCWD, right.c_str(),

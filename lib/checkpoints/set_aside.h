@@ -15,9 +15,9 @@ namespace sluice {
 /// Empty: none was noted. Throws UserError for a damaged header.
 std::string noted_not_finite(const std::string& checkpoint);
 
-/// As above by the values of the tensors, for files of programs that note
-/// nothing; `path` is a checkpoint or a safetensors file. Files that can't be
-/// read are passed over.
+/// The first tensor that isn't finite, by the values of the tensors, for files
+/// of programs that note nothing; `path` is a checkpoint or a safetensors file.
+/// Files that can't be read are passed over.
 std::string find_not_finite(const std::string& path);
 
 /// Whether a folder is a checkpoint that was set aside.

@@ -63,8 +63,8 @@ class ChildProcesses {
   std::string name_of(int block);
   /// Error for a worker that did not join the others, with the reason if known.
   WorkerLostError missing(int block, const std::string& why = "");
-  /// Where a signal that was not ours has ended the block's: a text that says
-  /// so. Empty: it runs, or ended otherwise.
+  /// Text about a signal that has ended the block's process and was not ours.
+  /// Empty: it runs, or ended otherwise.
   std::string how_ended(int block);
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
@@ -105,7 +105,7 @@ enum class TimeLimit : std::uint8_t { nothing, stops_launcher };
 /// and its end is the worker's.
 void leave_signals_to_launcher(TimeLimit limit = TimeLimit::nothing);
 
-/// For a worker, as its first act: the kernel kills it when its parent ends.
+/// Lets the kernel kill this worker when its parent ends; to be called first.
 /// Does nothing when `parent` is no longer the parent: then it exits at once.
 void die_with_parent(pid_t parent);
 

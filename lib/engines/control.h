@@ -18,9 +18,9 @@
 
 namespace sluice {
 
-// What workers and their crew say to each other over a control link, when they
-// are not in one thread: `linked_crew.h` at one end, `worker_loop.h` at the
-// other.
+// Messages of workers and their crew to each other over a control link, when
+// they are not in one thread: `linked_crew.h` at one end, `worker_loop.h` at
+// the other.
 
 /// A control link may be silent for as long as a grant takes, so its waits are
 /// not what finds a failure: a worker that ends closes its link, and one that

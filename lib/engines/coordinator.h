@@ -78,8 +78,8 @@ class Coordinator {
   bool interrupted() const { return interrupted_; }
   /// Turns that have been granted so far; after the run, where it ended.
   std::int64_t turns_granted();
-  /// From the moment when all blocks were there to the last grant that all
-  /// have reached.
+  /// Seconds from the moment when all blocks were there to the last grant that
+  /// all have reached.
   double seconds();
 
  private:

@@ -13,14 +13,14 @@
 
 namespace sluice {
 
-/// What a worker waits for, where it is no single block: the launcher,
-/// whichever neighbour comes first, nothing.
+/// Values for what a worker waits for, where it is no single block: the
+/// launcher, whichever neighbour comes first, nothing.
 inline constexpr int kLauncher = 0;
 inline constexpr int kAnyNeighbour = -2;
 inline constexpr int kNobody = -1;
 
-/// How far a worker is, and what it waits for: its own thread writes it, others
-/// read it.
+/// Progress of a worker, and what it waits for: its own thread writes it,
+/// others read it.
 class Heartbeat {
  public:
   /// `on_move`, if any, is called whenever something was done, on the worker's
@@ -77,7 +77,7 @@ std::unique_ptr<Sender> with_heartbeat(std::unique_ptr<Sender> control,
                                        const Heartbeat& heartbeat,
                                        std::chrono::milliseconds period);
 
-/// How often a worker sends its heartbeat, when it is given up after `deadline`
+/// Interval of a worker's heartbeats, when it is given up after `deadline`
 /// without one.
 std::chrono::milliseconds heartbeat_period(Deadline deadline);
 

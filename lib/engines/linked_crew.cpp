@@ -16,8 +16,8 @@ namespace {
 /// no end.
 constexpr std::chrono::minutes kUnwatched(1);
 
-/// How long the signs of one loss may come apart: a link that ends, the report
-/// of a neighbour, the end of the process.
+/// Time between the first and the last sign of one loss: a link that ends, the
+/// report of a neighbour, the end of the process.
 constexpr std::chrono::milliseconds kSignsCome(500);
 constexpr std::chrono::milliseconds kLook(5);
 

@@ -33,8 +33,8 @@ struct Supervision {
   /// when all have joined; then what is called for each of its seats.
   bool survives_loss = false;
   std::function<void(int seat)> on_loss = nullptr;
-  /// How the process of a seat ended, where a signal did it; empty: it runs, or
-  /// said why itself. nullptr: unknown, as that of another host.
+  /// Text on the end of a seat's process, where a signal ended it; empty: it
+  /// runs, or said why itself. nullptr: unknown, as that of another host.
   std::function<std::string(int seat)> how_ended = nullptr;
   /// A worker whose links fail is not lost where one of the first replica has
   /// stalled for so long (ProgressBoard::stalled()): it has waited for that one
@@ -119,8 +119,8 @@ class LinkedCrew final : public Crew {
   int failed_block_ = 0;
 };
 
-/// What control links hold, on both sides: up to grants_ahead() grants and the
-/// records about them.
+/// Capacity of control links, on both sides: up to grants_ahead() grants and
+/// the records about them.
 Capacity control_capacity(int blocks);
 /// The most grants that may lie ready at a block beside the one it is at.
 std::size_t grants_ahead(int blocks);

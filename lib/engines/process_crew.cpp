@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// How long workers have to end by themselves, and say why, after one failed
+/// Time that workers have to end by themselves, and say why, after one failed
 /// or after the last grant.
 constexpr std::chrono::seconds kGrace(5);
 

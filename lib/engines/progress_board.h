@@ -23,11 +23,11 @@ struct Stall {
   std::string why = {};    ///< "hangs: it made no progress for 5.0 s, ..."
 };
 
-/// What the launcher knows of the workers' progress, to name the one that
-/// hangs: others that make no progress only wait for it. That is why the
-/// launcher judges, and no worker its neighbour, which may be waiting itself.
-/// Used by one thread, which must have taken all that workers said when it
-/// calls stalled().
+/// The launcher's record of the workers' progress, to name the one that hangs:
+/// others that make no progress only wait for it. That is why the launcher
+/// judges, and no worker its neighbour, which may be waiting itself. Used by
+/// one thread, which must have taken all that workers said when it calls
+/// stalled().
 class ProgressBoard {
  public:
   using Clock = AwakeClock::Clock;

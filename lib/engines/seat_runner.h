@@ -26,8 +26,8 @@ class SeatRunner {
   /// `around`, if any, is what actions are executed by.
   explicit SeatRunner(Heartbeat& heartbeat, ActionWrapper around = nullptr);
 
-  /// From now on the seat's actions and those of the other seats of its
-  /// executor follow each other as `order` has them.
+  /// Orders the seat's actions, from now on, among those of the other seats of
+  /// its executor.
   void share(std::shared_ptr<SeatOrder> order) { order_ = std::move(order); }
   /// The next actions of the block are those of the grant.
   void begin(int block, const Grant& grant) const;

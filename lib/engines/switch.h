@@ -6,9 +6,9 @@
 
 namespace sluice {
 
-/// When a timetable goes over to its next phase: at the end of a turn's grant,
-/// or after an evaluation that has reached a threshold. What is in flight is
-/// applied first.
+/// Condition for a timetable to go over to its next phase: at the end of a
+/// turn's grant, or after an evaluation that has reached a threshold. What is
+/// in flight is applied first.
 struct Switch {
   std::int64_t turn = 0;  ///< turns done; 0: on a measure
   Measure measure = {};

@@ -46,8 +46,8 @@ void VirtualCrew::give(const Grant& grant, const Batch* batch) {
   book_.give(grant, nullptr);
 }
 
-/// What blocks that run free have in flight is no function of the turn: their
-/// seats say it.
+/// Begins with the batches in flight, which seats say of blocks that run free:
+/// there they are no function of the turn.
 void VirtualCrew::begin(const Grant& first) {
   std::vector<Ledger> ledgers;
   for (std::size_t k = 0; k < seats_.size(); ++k) {

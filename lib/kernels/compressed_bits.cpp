@@ -88,7 +88,8 @@ float norm_of(std::span<const float> values) {
   for (const float value : values)
     sum += static_cast<double>(value) * static_cast<double>(value);
   const auto norm = static_cast<float>(std::sqrt(sum));
-  // Also where the sum of finite ones is not: all of the bucket says so.
+  // NaN marks the whole bucket, also where the sum of finite elements is
+  // infinite.
   return std::isfinite(norm) ? norm : std::numeric_limits<float>::quiet_NaN();
 }
 

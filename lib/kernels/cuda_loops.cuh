@@ -8,8 +8,8 @@
 
 #include "lib/kernels/cuda_failure.h"
 
-/// How the CUDA kernels of this folder are started, and share the elements of
-/// an array out among their threads.
+/// Launches of the CUDA kernels of this folder, and the shares of their threads
+/// in the elements of an array.
 namespace sluice {
 
 inline constexpr std::int64_t kThreads = 256;

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// What an element of a dropout's mask is, by its index in row-major order:
+/// Rule for the elements of a dropout's mask, by its index in row-major order:
 /// 0 where number index % 4 of philox(index / 4, key) is below `dropped_below`,
 /// else `kept`. So it depends on neither device nor memory layout, nor on which
 /// elements are drawn beside it.

@@ -6,9 +6,10 @@
 
 namespace sluice {
 
-/// What of NCCL a group of replicas needs, declared here, so that every build
-/// compiles it: NCCL is looked for when the program runs. The types, numbers
-/// and arguments are those of nccl.h, which are the same in all of NCCL 2.
+/// The part of NCCL that a group of replicas needs, declared here, so that
+/// every build compiles it: NCCL is looked for when the program runs. The
+/// types, numbers and arguments are those of nccl.h, which are the same in all
+/// of NCCL 2.
 struct Nccl {
   using Comm = void*;    // an ncclComm_t
   using Stream = void*;  // a cudaStream_t

@@ -145,8 +145,8 @@ struct Probe : BatchFields {
                 sign_agreement)
 };
 
-/// What the replicas of a block have made of their gradients of a turn, against
-/// the mean of those of back-propagation. The batch is that of replica 1.
+/// Gradients that the replicas of a block apply in a turn, against the mean of
+/// those of back-propagation. The batch is that of replica 1.
 struct ExchangeProbe : BatchFields {
   double cosine = 0;
   double norm_ratio = 0;
@@ -218,8 +218,8 @@ struct Block {
   std::optional<std::string> replicas_why_host = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
-  // Where replicas wait for some of them only: gradients of this replica that
-  // came too late, turns that it left out for that, and merges without it.
+  // Counts of quorums: gradients of this replica that came too late, turns that
+  // it left out for that, and merges without it.
   std::optional<std::int64_t> late_gradients = {};
   std::optional<std::int64_t> turns_left_out = {};
   std::optional<std::int64_t> merges_without_it = {};
@@ -233,7 +233,7 @@ struct Block {
                 merges_without_it)
 };
 
-/// Over which transport the run's links go, and why, where the config left that
+/// Transports of the run's links, with the reason, where the config left that
 /// to the run: "block 1 - block 2" is "tls: two hosts".
 struct Ways {
   NamedValues<std::string> links = {};
@@ -287,8 +287,8 @@ struct TakenMessage : MessageSpan {
   static constexpr std::string_view kKind = "taken";
 };
 
-/// By how much a worker's clock is ahead of the coordinator's, and the error of
-/// that at most; in no metrics.jsonl.
+/// Lead of a worker's clock over the coordinator's, and the most that it may be
+/// wrong; in no metrics.jsonl.
 struct ClockOffset {
   int seat = 0;
   double offset_s = 0;

@@ -38,8 +38,8 @@ class TraceWriter {
   /// belongs to the innermost slice that is open at its time.
   void sent(std::int64_t id, std::string_view name, int block, double time);
   void taken(std::int64_t id, std::string_view name, int block, double time);
-  /// By how much the clock of a block's lane is ahead, and whether its times
-  /// were corrected for that; told under "otherData".
+  /// Writes under "otherData" by how much the clock of a block's lane is ahead,
+  /// and whether its times were corrected for that.
   void clock(int block, const ClockOffset& clock);
   /// Records that a quantity of the block has this value from `time` on.
   void counter(int block, std::string_view name, double time, double value);

@@ -188,8 +188,8 @@ void Centre::merge() {
   changed_.notify_all();
 }
 
-/// What a replica gets is settled when its push is: others may be merged before
-/// it takes that.
+/// The result for a replica, fixed when its push is merged: others may be
+/// merged before it takes that.
 MergeResult Centre::merged_for(int member, bool is_late) {
   std::int64_t& seen = by_block(merges_seen_, member);
   MergeResult merged{.served = rule_->give(member),

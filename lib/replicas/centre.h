@@ -54,8 +54,8 @@ struct MergeResult {
   std::int64_t turn = -1;  ///< the latest that has been merged
 };
 
-/// What the centre of a block makes of what its replicas bring, one after the
-/// other. Used by one thread at a time.
+/// Rule of a block's centre for what its replicas bring, one after the other.
+/// Used by one thread at a time.
 class CentreRule {
  public:
   virtual ~CentreRule() = default;
@@ -65,8 +65,9 @@ class CentreRule {
   /// Returns what the replica takes away, but for its place: tensors that
   /// are not written any more.
   virtual ServerAnswer serve(Push push);
-  /// Where replicas wait for others (Quorum): makes one step of what several
-  /// bring, in the order of the replicas; then each takes its own by give().
+  /// Merges, where replicas wait for others (Quorum): makes one step of what
+  /// several bring, in the order of the replicas; then each takes its own by
+  /// give().
   virtual void merge(std::vector<Push> pushes);
   virtual ServerAnswer give(int member);
   /// The weights that the centre has, new tensors.
@@ -100,11 +101,11 @@ class Centre {
   /// replicas bring; none: it serves each by itself.
   void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names,
            const Quorum& quorum = {});
-  /// Before that: a replica that was lost begins with the weights of the
+  /// Lets a replica that was lost begin, before open(), with the weights of the
   /// centre, not with those that it had taken last.
   void rejoin(int member);
-  /// From now on it serves. weights: those that training begins with, which are
-  /// of that clock; empty: state() was restored.
+  /// Opens the centre, which serves from now on. weights: those that training
+  /// begins with, which are of that clock; empty: state() was restored.
   void open(const Tensors& weights, std::int64_t clock);
   /// State at the last agreement; before the first, the current one.
   NamedTensors state() const;
@@ -132,8 +133,8 @@ class Centre {
   /// quorum goes on without it (Quorum::survives_loss()), or it is replica 1.
   /// why: what went wrong at the centre, if that is known.
   void leave(int member, const std::string& why = {});
-  /// What went wrong there, and for which replica: what the others are thrown,
-  /// as a UserError. Empty: nothing has, or a replica alone knows it.
+  /// Error at the centre, with its replica, which is thrown at the others as a
+  /// UserError. Empty: none, or a replica alone knows it.
   std::string failure() const;
 
  private:

@@ -17,7 +17,7 @@ std::vector<Layout> layouts_of_defined(const Tensors& tensors) {
   return layouts;
 }
 
-/// The device of all of them; the CPU where they have none in common.
+/// The device of all tensors; the CPU where they have none in common.
 c10::Device device_of(const Tensors& tensors) {
   c10::Device device(c10::kCPU);
   for (const at::Tensor& tensor : tensors) {

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// With its bytes on the host, where a copy may still be under way
+/// The tensor with its bytes on the host, where a copy may still be under way
 /// (wait_ready); one that lies there is given back as it is.
 TensorView staged(TensorView tensor);
 

@@ -10,9 +10,10 @@ namespace sluice {
 /// Whether copies leave the device or come there.
 enum class CopyWay { leaving, arriving };
 
-/// One for each thread, device and way, beside the current one: what arrives
-/// doesn't wait for what is computed before something leaves; and LibTorch's
-/// allocator keeps memory for each stream apart.
+/// The stream of copies, one for each thread, device and way, beside the
+/// current stream: what arrives doesn't wait for what is computed before
+/// something leaves; and LibTorch's allocator keeps memory for each stream
+/// apart.
 c10::Stream copies_of_this_thread(const c10::Device& device, CopyWay way);
 
 /// The stream that computes on the device: the current one.

@@ -99,9 +99,8 @@ class Optimizer {
   /// default copies them first.
   virtual void step_from(const MovedWeights& moved, const Tensors& gradients,
                          double learning_rate);
-  /// What a step would add to each parameter by the state as it is, without a
-  /// new gradient: its velocity, with this learning rate. Throws UserError
-  /// where the rule keeps none.
+  /// Change of each parameter by a step without a new gradient: its velocity,
+  /// with this learning rate. Throws UserError where the rule keeps none.
   virtual Tensors direction(double learning_rate) const;
   /// "<parameter>.momentum", "<parameter>.step" ...: shares the storage, so
   /// copying into these tensors restores a state.

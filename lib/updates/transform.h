@@ -78,8 +78,8 @@ using MakeTransform = std::unique_ptr<Transform> (*)(
     const UpdateOptions& options, const NamedTensors& parameters);
 using TransformRow = Row<MakeTransform>;
 
-/// In the order in which they are applied, the optimizer after them. A new link
-/// is one source file and one row.
+/// Rows of transforms in the order in which they are applied, the optimizer
+/// after them. A new link is one source file and one row.
 std::span<const TransformRow> transforms();
 
 }  // namespace sluice

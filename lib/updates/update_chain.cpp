@@ -68,8 +68,8 @@ MovedWeights UpdateChain::move_to(const Tensors& storage) {
   return moved;
 }
 
-/// What a graph of an update has as it was captured. Learning rates that change
-/// with each turn leave nothing to be replayed.
+/// Numbers that a graph of an update keeps as they were captured. Learning
+/// rates that change with each turn leave nothing to be replayed.
 GraphedFunction::Constants UpdateChain::constants_of(
     const UpdateInfo& info) const {
   GraphedFunction::Constants all{

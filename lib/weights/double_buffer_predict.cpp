@@ -28,8 +28,8 @@ class DoubleBufferPredict final : public DoubleBuffer {
     return version;
   }
 
-  /// All batches of the update that follows this version have been forwarded,
-  /// at the version before, when it is kept.
+  /// Called when all batches of the update that follows this version have been
+  /// forwarded, at the version before.
   Tensors weights_to_keep(std::int64_t version) const override {
     if (version == first()) return {};
     const auto rate = rates_.find(version - 1);

@@ -31,7 +31,7 @@ class KeptVersions : public WeightView {
   /// The version that the batch sees, of those that are kept or the latest,
   /// which is flight.version.
   virtual std::int64_t version_for(const Flight& flight) = 0;
-  /// What is kept as that version, which the block's weights are now of: other
+  /// Weights to keep as that version, which the block's weights now have: other
   /// weights, which are copied, or those as they are, which are not; then
   /// empty.
   virtual Tensors weights_to_keep(std::int64_t /*version*/) const { return {}; }

@@ -50,8 +50,9 @@ struct Graph {
   Tensors parameters;
 };
 
-/// Which weights the forward and the backward of a batch see, and so what a
-/// block keeps of the batches between the two. Used by the block's thread.
+/// View on the weights that the forward and the backward of a batch see, and so
+/// what a block keeps of the batches between the two. Used by the block's
+/// thread.
 class WeightView {
  public:
   virtual ~WeightView() = default;

@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-/// What an evaluation or a checkpoint has in place of a block's weights as they
-/// are trained: what its replicas agreed on, or their average over the updates.
-/// Used by the seat's thread.
+/// Weights of evaluations and checkpoints in place of those that are trained:
+/// what its replicas agreed on, or their average over the updates. Used by the
+/// seat's thread.
 class EvaluatedWeights {
  public:
   /// Block and trained tensors outlive this object.

@@ -140,8 +140,8 @@ void GradientProbe::tell_exchanged(const Application& application, Turn& turn) {
                                             alike.sign_agreement});
 }
 
-/// Over all samples of the batches that the replicas have in a turn, of which
-/// that is the first.
+/// Mean true gradient over all samples of the replicas' batches in a turn, from
+/// `first_batch` on.
 NamedTensors GradientProbe::mean_truth(std::int64_t first_batch, Turn& turn) {
   NamedTensors means;
   double samples = 0;

@@ -33,8 +33,8 @@ Tensors operands_of(const BatchContext& context) {
   return operands;
 }
 
-/// One graph: a signal is over before that of the next batch begins, for what
-/// it gives is copied.
+/// A captured signal, one graph for all batches: a signal is over before that
+/// of the next batch begins, for what it gives is copied.
 class CapturedSignal {
  public:
   CapturedSignal(Lower& end, const BatchContext& context,

@@ -60,8 +60,8 @@ class Ports {
   /// Whether an action would not wait for its messages or for room, or would
   /// throw because a neighbour is gone. Sets action.arrived.
   bool are_ready(const RunPlan& plan, Action& action);
-  /// When the messages that a ready action takes had all come; the clock's
-  /// epoch where it takes none.
+  /// Time at which the messages that a ready action takes had all come; the
+  /// clock's epoch where it takes none.
   SteadyTime arrival_of(const RunPlan& plan, const Action& action) const;
   /// The batches whose activations were dropped since the last call.
   std::vector<std::int64_t> take_dropped();

@@ -19,18 +19,19 @@
 
 namespace sluice {
 
-/// What a seat sums with the other replicas of its block, and what comes of it.
-/// Used by the seat's thread.
+/// Exchanges of a seat with the other replicas of its block. Used by the seat's
+/// thread.
 class ReplicaSync {
  public:
   /// Means by which the replica reaches the others of its block.
   struct Endpoints {
     std::unique_ptr<Group> group = nullptr;
-    /// Where they come to a centre when they are ready; then there is no group.
+    /// The block's centre, where replicas come to one when they are ready; then
+    /// there is no group.
     std::unique_ptr<CentreLink> centre = nullptr;
   };
-  /// Without any the block has one replica. Block and trained tensors outlive
-  /// it. seed: the run's.
+  /// Without endpoints the block has one replica. Block and trained tensors
+  /// outlive it. seed: the run's.
   ReplicaSync(const Block& block, TrainedTensors& trained,
               const ReplicaKind& kind, Endpoints ways, std::uint64_t seed);
 

@@ -59,11 +59,11 @@ struct SeatSettings {
   bool tells_losses = false;
   /// Whether to write a record of kind "status" once a second.
   bool status = false;
-  /// How long a block that runs free sleeps before it waits for a certain
+  /// Time that a block which runs free sleeps before it waits for a certain
   /// neighbour.
   Deadline patience = std::chrono::minutes(10);
-  /// How many updates of a block on a GPU may follow before its losses and
-  /// accuracies are read.
+  /// Number of updates of a block on a GPU that may follow before its losses
+  /// and accuracies are read.
   std::int64_t late_updates = 8;
 };
 
@@ -135,8 +135,8 @@ class Seat {
   /// before start().
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);
-  /// After it: another replica of the block was lost, and begins with the
-  /// weights of the block's centre, if that lies here.
+  /// Called after restore() where another replica of the block was lost, and
+  /// begins with the weights of the block's centre, if that lies here.
   void rejoin(int replica) { replicas_.rejoin(replica); }
   /// To be called before the first action: sends again the messages that were
   /// in flight in the checkpoint of a continued run. `first` is the run's first

@@ -160,8 +160,8 @@ void Seat::check_staleness(const Action& action) const {
       settings_.options.max_staleness);
 }
 
-/// How late a gradient is, or those of so many batches, in updates of the
-/// replica, and with the steps of others in between.
+/// Reports how late a gradient is, or those of so many batches, in updates of
+/// the replica, and with the steps of others in between.
 void Seat::tell_late(const Action& action, std::int64_t in_updates,
                      std::int64_t in_steps, std::int64_t batches) {
   log_.late_by(in_steps, batches);

@@ -49,10 +49,10 @@ class SeatLog {
   /// turn are for the next updated().
   void applied(const Action& action, std::int64_t staleness,
                BatchFigures figures);
-  /// How late it was, or so many were, in updates: those of the weights between
-  /// its forward and its backward; or until a centre came to it; or of weights
-  /// that replicas share until its own. Before the updated() that is of the
-  /// batch.
+  /// Notes how late a gradient was, or so many were, in updates: those of the
+  /// weights between its forward and its backward; or until a centre came to
+  /// it; or of weights that replicas share until its own. Before the updated()
+  /// that is of the batch.
   void late_by(std::int64_t steps_between, std::int64_t batches = 1);
   /// An input came from a replay buffer: `age` is how many batches newer the
   /// newest is that was ever written into the buffer, `reuse` how often the

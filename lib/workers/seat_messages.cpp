@@ -144,9 +144,9 @@ void Seat::send_down(const Action& action, const DownPayload& down) {
   ports_.send_down(std::move(message));
 }
 
-/// As many as the block below may not have taken yet when both have done the
-/// same turns. A block that runs free may have taken none of those it waits
-/// for.
+/// Number of gradients that the block below may not have taken yet when both
+/// have done the same turns. A block that runs free may have taken none of
+/// those it waits for.
 std::int64_t Seat::under_way_below() const {
   // The plan of its first replica, which is that of all.
   const BlockPlan& below = by_block(run_plan().blocks, block() - 1);

@@ -1,4 +1,4 @@
-// How the blocks of a replica clip by the norm of all of their gradients.
+// Clipping by the norm of all gradients of a replica's blocks.
 #include <cstddef>
 #include <cstdint>
 #include <utility>

@@ -96,7 +96,7 @@ void Seat::settle(const Action& action) {
     pass_norm_down(action);
 }
 
-/// To an observer, of an update that is of one turn, where it is given whole
+/// Shows the exchanged sums to an observer, for an update of one turn and whole
 /// sums.
 void Seat::show_exchanged(const Action& settle) {
   const ReplicaExchange& exchange = plan().exchange;

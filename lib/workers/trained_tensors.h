@@ -68,8 +68,8 @@ class TrainedTensors {
 
   /// What the block trains and keeps: its own and its ends'.
   NamedTensors weights() const;
-  /// What its ends copy from other blocks before they train, by the names of
-  /// what is copied.
+  /// Tensors that the block's ends copy from other blocks before they train, by
+  /// the names of the originals.
   NamedTensors copied() const;
   /// The state of all optimizers.
   NamedTensors state() const;

@@ -42,8 +42,8 @@ struct PullResult {
 Signal signal_of(const BatchContext& context, Lower& lower,
                  std::size_t parameters);
 
-/// One vector-Jacobian product for each pull. `ways`: how many gradients leave.
-/// Frees the graph unless it is to be kept for further ones.
+/// Computes a vector-Jacobian product for each pull. `ways`: how many gradients
+/// leave. Frees the graph unless it is to be kept for further ones.
 PullResult vjp(const Graph& graph, const Tensors& inputs, int ways,
                const std::vector<Pull>& pulls, bool keep_graph = false);
 

@@ -23,17 +23,17 @@ struct Window {
   Staleness in_updates = {};
   /// The weights of the last batch's forward, where a correction wants them.
   Tensors forward_weights = {};
-  /// What of the whole model's norm came down with the last gradients, as
-  /// squared_norm() gives it; undefined: nothing.
+  /// The part of the whole model's norm that came down with the last gradients,
+  /// as squared_norm() gives it; undefined: nothing.
   at::Tensor squared_norm_above = {};
 
-  /// One more batch, after those before it: sums depend on their order. weight:
+  /// Adds a batch, after those before it: sums depend on their order. weight:
   /// factor of its gradients.
   void add(Tensors batch_gradients, std::int64_t batch,
            const MicroBatches& micro_batches, double weight = 1);
   /// The update's info, without its turn and rate.
   UpdateInfo info() const;
-  /// Makes it empty again. The gradients themselves are kept, for
+  /// Empties the window. The gradients themselves are kept, for
   /// Seat::gradients().
   void clear();
 

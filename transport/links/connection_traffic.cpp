@@ -168,7 +168,8 @@ asio::awaitable<void> Connection::write_frames() {
   }
 }
 
-// As far as the socket takes it; false when the rest is left to the writer.
+// Writes as far as the socket takes it; false when the rest is left to the
+// writer.
 bool Connection::write_at_once() {
   if (!writer_rests_) return false;
   std::size_t budget = kWrittenAtOnce;

@@ -12,8 +12,8 @@ class EventFd {
  public:
   /// A new one. Throws UserError when the system has none left.
   EventFd();
-  /// One that a peer made. Throws LinkError when it is no eventfd, or one that
-  /// could block a caller of ring().
+  /// Takes an eventfd that a peer made. Throws LinkError when it is no eventfd,
+  /// or one that could block a caller of ring().
   explicit EventFd(FileDescriptor from_peer);
 
   void ring() const;

@@ -22,8 +22,8 @@ class Disagreement final : public UserError {
   using UserError::UserError;
 };
 
-/// What both ends tell each other first, once they have proved that they belong
-/// to the run (handshake.h). Blocks count from 1; 0 is the launcher.
+/// First message of both ends to each other, once they have proved that they
+/// belong to the run (handshake.h). Blocks count from 1; 0 is the launcher.
 struct Hello {
   std::uint32_t from = 0;
   std::uint32_t to = 0;

@@ -10,9 +10,9 @@
 namespace sluice {
 namespace {
 
-// How long the loop stays idle after a guard has left it, before the I/O thread
-// takes it: a learner that sends or receives often enough does without that
-// thread.
+// Time that the loop stays idle after a guard has left it, before the I/O
+// thread takes it: a learner that sends or receives often enough does without
+// that thread.
 constexpr auto kRest = std::chrono::microseconds(200);
 constexpr auto kShortRest = std::chrono::microseconds(50);
 

@@ -49,9 +49,9 @@ class IoThread {
   /// To be called in the loop: makes threads that wait outside it check again
   /// what they wait for.
   void changed() { news_ = true; }
-  /// From now on only the I/O thread runs the loop, so that arriving messages
-  /// are handled at once while the learner waits elsewhere, for a bell for
-  /// instance.
+  /// Keeps the loop, from now on, in the I/O thread alone, so that arriving
+  /// messages are handled at once while the learner waits elsewhere, for a bell
+  /// for instance.
   void stay();
 
   /// Tells all peers, with the next heartbeat, that this process's learner

@@ -108,7 +108,7 @@ void check_listening(const tcp::endpoint& endpoint, Reach reach) {
   }
 }
 
-// What comes of a connection there in that time: the kernel itself tries for
+// Result of a try to connect within that time: the kernel itself tries for
 // minutes where nothing answers.
 error_code try_to_connect(asio::io_context& io, const tcp::endpoint& there,
                           std::chrono::steady_clock::duration patience) {

@@ -43,8 +43,8 @@ int key_index() {
   return index;
 }
 
-// What TLS 1.3 takes for a session that both sides know already. The caller
-// owns it; nullptr when OpenSSL has no memory.
+// A session that both sides know already, as TLS 1.3 takes it. The caller owns
+// it; nullptr when OpenSSL has no memory.
 SSL_SESSION* session_of(SSL* connection) {
   const auto* key = static_cast<const Secret::Bytes*>(
       ::SSL_get_ex_data(connection, key_index()));

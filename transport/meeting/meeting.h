@@ -83,9 +83,9 @@ class Meeting {
   bool has_met(std::uint32_t block) const;
   Refusals refusals() const;
 
-  /// For links that go on after their connection broke: the reconnector of the
-  /// side that called, and of the side that was called. `mine` is what was said
-  /// at first, with the session of the accepted peer.
+  /// Reconnectors of links that go on after their connection broke: of the side
+  /// that called, and of the side that was called. `mine` is what was said at
+  /// first, with the session of the accepted peer.
   std::shared_ptr<Reconnector> reconnector_of_caller(std::string address,
                                                      Hello mine);
   std::shared_ptr<Reconnector> reconnector_of_called(Hello mine);

@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// In the place of a tensor that stays on a GPU: where it lies, and the events
-/// that say when it may be read and when it has been. README.md has the table.
+/// Stands in the place of a tensor that stays on a GPU: where it lies, and the
+/// events that say when it may be read and when it has been. README.md has the
+/// table.
 struct Parcel {
   DeviceId device = {};     ///< whose memory and events these are
   IpcHandle memory = {};    ///< the tensor is at its beginning

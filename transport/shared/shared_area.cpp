@@ -48,8 +48,8 @@ std::uint64_t slots_at(const AreaShape& shape) {
   return ring_at(shape) + shape.ring_bytes;
 }
 
-/// With its first `taken` bytes as pages of this process; the others become so
-/// when they are used.
+/// Maps the file, with its first `taken` bytes as pages of this process; the
+/// others become so when they are used.
 std::byte* map(int file, std::uint64_t bytes, std::uint64_t taken) {
   const int populate = taken == bytes ? MAP_POPULATE : 0;
   void* const start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

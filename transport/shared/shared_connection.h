@@ -51,7 +51,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const std::shared_ptr<SlotPool>& slots() const { return slots_; }
   SharedArea& own_area() const { return *own_area_; }
 
-  /// From now on the I/O thread, too, reads messages when they arrive, and
+  /// Lets the I/O thread, too, from now on, read messages when they arrive, and
   /// rings the bell for them.
   void ring(std::shared_ptr<Bell> bell);
 

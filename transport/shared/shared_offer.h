@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What each end passes to the other on their UNIX socket after the hellos: the
+/// Offer of each end to the other on their UNIX socket after the hellos: the
 /// memory that it sends through, and what to wake it with.
 struct Offer {
   AreaShape shape = {};
@@ -29,8 +29,8 @@ std::array<std::byte, 64> encode_shape(const AreaShape& shape);
 /// Throws LinkError.
 AreaShape decode_shape(std::span<const std::byte> bytes);
 
-/// On the I/O thread, both. Throw LinkError. The socket must outlive them; the
-/// descriptors must stay open until the offer is sent.
+/// Both run on the I/O thread and throw LinkError. The socket must outlive
+/// them; the descriptors must stay open until the offer is sent.
 boost::asio::awaitable<void> send_offer(Socket& socket, AreaShape shape,
                                         OfferedFiles files);
 boost::asio::awaitable<Offer> receive_offer(Socket& socket);

@@ -9,7 +9,7 @@ namespace sluice {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-/// What writer and reader of a ring tell each other, in the memory that they
+/// Words of writer and reader of a ring to each other, in the memory that they
 /// share. Each end keeps its own index to itself and only tells it here; the
 /// other's is checked whenever it is read.
 struct RingWords {

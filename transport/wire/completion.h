@@ -19,12 +19,12 @@ inline constexpr auto kResult =
 /// Longer waits overflow the clock.
 inline constexpr Deadline kLongestWait = std::chrono::hours(8760);
 
-/// How long a connection whose ends are gone may stand still, at most, before
-/// what it has left to write is given up.
+/// Most time that a connection whose ends are gone may stand still before what
+/// it has left to write is given up.
 inline constexpr Deadline kLinger = std::chrono::seconds(5);
 
-/// What is said of a peer that is gone, whichever sign of it comes first: its
-/// last frame, the end of its stream, or an error of the socket.
+/// Text about a peer that is gone, whichever sign of it comes first: its last
+/// frame, the end of its stream, or an error of the socket.
 inline constexpr const char* kGone = "it is gone";
 
 /// Whether that is all that the error says. Which of them comes depends on what

@@ -53,9 +53,9 @@ enum class Verdict : std::uint8_t {
   other_version,  ///< it does, but it is a program of another build
 };
 
-/// One side of the handshake: bytes in, bytes out, a verdict. Knows no sockets.
-/// A proof is the HMAC of both greetings under a key that the role is part of,
-/// so that none fits another connection, or is good for the other side.
+/// A side of the handshake: bytes in, bytes out, a verdict. Knows no sockets. A
+/// proof is the HMAC of both greetings under a key that the role is part of, so
+/// that none fits another connection, or is good for the other side.
 class Handshake {
  public:
   /// `mine.to` is of no meaning for the called side.

@@ -33,8 +33,8 @@ struct LinkOptions {
   /// Whether payloads that are sent carry a checksum; one that comes is always
   /// compared.
   bool checksum = false;
-  /// How long the link tries to get a new connection when one broke. It goes
-  /// on with that, without losing or repeating a message. 0: a broken
+  /// Time that the link tries to get a new connection when one broke. It goes
+  /// on with the new one, without losing or repeating a message. 0: a broken
   /// connection is the link's end.
   Deadline reconnect = Deadline(0);
   /// Source of the new stream; needed unless `reconnect` is 0.
@@ -47,9 +47,10 @@ struct LinkOptions {
   BufferSource buffers = allocate_buffer;
   /// Options of links through shared memory; other links ignore them.
   SharedMemoryOptions shared_memory = {};
-  /// For faults that are made on purpose: may change the header and block of a
-  /// data frame, whose checksums were computed. On the thread that sends. A
-  /// frame that is sent again, by a link that reconnects, is as it was before.
+  /// Damage for faults that are made on purpose: may change the header and
+  /// block of a data frame, whose checksums were computed. On the thread that
+  /// sends. A frame that is sent again, by a link that reconnects, is as it was
+  /// before.
   std::function<void(const Message& message, std::span<std::byte> frame)>
       damage = nullptr;
 };

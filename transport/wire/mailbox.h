@@ -63,8 +63,9 @@ class Mailbox {
 
   Mailbox(LinkOptions options, Callbacks callbacks);
 
-  // For the ends, as in lib/base/channel.h, but that they wait themselves: for
-  // can_send() and ready(), while time is left, and then give the link up.
+  // Functions for the ends, as in lib/base/channel.h, except that the ends wait
+  // themselves: for can_send() and ready(), while time is left, and then give
+  // the link up.
 
   /// The frame of the message that is sent next: waits until its buffers are
   /// ready, and may read all of it for its checksum.
@@ -77,8 +78,8 @@ class Mailbox {
   std::optional<Message> receive();
   bool can_send() const;  ///< or send() throws
   bool ready() const;
-  /// When a wait begins, and what is left of the deadline of one that began
-  /// then. Call it every kAwakeLook at least: time in which this process
+  /// Start of a wait, and time that is left of the deadline of a wait that
+  /// began then. Call it every kAwakeLook at least: time in which this process
   /// didn't run doesn't count.
   Clock::time_point awake_now() { return awake_.now(); }
   Clock::duration time_left(Clock::time_point since);
@@ -90,8 +91,8 @@ class Mailbox {
   std::size_t waiting_bytes() const;
   void drop_receiver();
 
-  // For the thread that reads and writes; what the peer sent wrongly is thrown
-  // as LinkError.
+  // Functions for the thread that reads and writes; what the peer sent wrongly
+  // is thrown as LinkError.
 
   void moved();  ///< bytes moved on the socket, either way, or a learner
   void beat(std::uint64_t progress);  ///< a heartbeat of ours is due
@@ -140,7 +141,7 @@ class Mailbox {
   // Sequence of the peer's last message. Only the reading thread moves it; over
   // shared memory another thread may write meanwhile.
   std::atomic<std::uint64_t> received_ = 0;
-  // Also for the thread that reads and writes: the progress to send in our next
+  // State of the thread that reads and writes: the progress to send in our next
   // heartbeat, and that of the peer's last one.
   std::optional<std::uint64_t> beat_;
   std::uint64_t peers_progress_ = 0;

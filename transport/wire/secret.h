@@ -9,10 +9,9 @@
 
 namespace sluice {
 
-/// What the processes of one run know and no other process does: a peer that
-/// can't prove that it has it is no member of the run. Never put it on a
-/// command line or in a log: other users can read those. A value; its memory is
-/// wiped at the end.
+/// A secret that only the processes of one run know: a peer that can't prove
+/// that it has it is no member of the run. Never put it on a command line or in
+/// a log: other users can read those. A value; its memory is wiped at the end.
 class Secret {
  public:
   static constexpr std::size_t kBytes = 32;

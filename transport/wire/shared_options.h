@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// What a link over shared memory takes for the direction in which it sends.
+/// Options of a link over shared memory for the direction in which it sends.
 /// The other end decides for itself.
 struct SharedMemoryOptions {
   /// Size of the ring, a power of two from 64 KiB to 1 GiB. Messages may be
@@ -17,8 +17,8 @@ struct SharedMemoryOptions {
   /// Slots have a page each until pin_slots() takes the rest of them; till then
   /// a buffer of one has no more.
   bool slots_on_demand = false;
-  /// How long an end looks for what it waits for before it sleeps, at most
-  /// 50 us; it adapts from here. 0: it sleeps at once, always.
+  /// Time that an end looks for what it waits for before it sleeps, at most 50
+  /// us; it adapts from here. 0: it sleeps at once, always.
   std::chrono::microseconds spin{20};
 };
 

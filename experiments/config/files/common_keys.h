@@ -35,8 +35,9 @@ bool is_of_one_block(std::string_view path);
 /// share said once. Reading it gives the same experiment.
 ConfigNode with_common_keys(ConfigNode resolved);
 
-/// As read_config_file(), for those overrides. Where they cut a run's own
-/// config into other blocks it has common keys, which the new blocks take.
+/// Reads a config as read_config_file() does, with overrides. Where they cut a
+/// run's own config into other blocks it has common keys, which the new blocks
+/// take.
 ConfigNode read_config_to_run(const std::string& path,
                               std::span<const std::string> overrides);
 

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Where relative paths begin that were written there: the folder of the file,
-/// or, of the command line, the current folder.
+/// Folder that relative paths begin at: that of the file which they were
+/// written in, or, for the command line, the current one.
 std::filesystem::path folder_of(const Origin& origin);
 
 /// Calls `visit` with each text of the config that names a file or folder by a

@@ -15,8 +15,7 @@ namespace sluice {
 /// can't be addressed.
 void apply_override(ConfigNode& root, std::string_view text);
 
-/// What stands behind the "=" of such a text, as a value. `key` is for
-/// messages.
+/// Value of an override: what stands behind its "=". `key` is for messages.
 ConfigNode override_value(std::string_view text, std::string_view key);
 
 }  // namespace sluice

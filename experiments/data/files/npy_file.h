@@ -9,15 +9,14 @@
 
 namespace sluice {
 
-/// Where the numbers of an array lie in a file, and what they are: row by row,
-/// little-endian.
+/// Place and type of an array's numbers in a file: row by row, little-endian.
 struct PackedArray {
   DType dtype = DType::float32;
   std::vector<std::int64_t> sizes = {};
   std::uint64_t begin = 0;  ///< the first byte of the first number
 };
 
-/// What a .npy header says, whatever its numbers are: read_npy_header() below
+/// Contents of a .npy header, whatever its numbers are: read_npy_header() below
 /// takes those of DType alone.
 struct NpyForm {
   std::string code = {};  ///< NumPy's: "<u2"

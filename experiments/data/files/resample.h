@@ -16,8 +16,8 @@ struct ImageBox {
   bool operator==(const ImageBox&) const = default;
 };
 
-/// One channel of an image that lies elsewhere: pixel (y, x) is
-/// first[y * row_stride + x * pixel_stride].
+/// View of one channel of an image: pixel (y, x) is first[y * row_stride + x *
+/// pixel_stride].
 struct PlaneView {
   const std::uint8_t* first = nullptr;
   std::int64_t height = 0;

@@ -21,7 +21,7 @@ namespace {
 
 using sentencepiece::util::Status;
 
-/// What it says is wrong, without the place in its code before it, in one line.
+/// The library's error in one line, without the place in its code.
 std::string reason_of(const Status& status) {
   std::string reason = status.message();
   const std::size_t place = reason.find(")] ");

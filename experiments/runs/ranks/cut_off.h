@@ -13,9 +13,9 @@ namespace sluice {
 /// Takes what was sent before, and waits `patience` at most.
 bool is_cut_off(Receiver& control, std::chrono::milliseconds patience);
 
-/// Why a rank ends, for its user. A launcher that goes takes the ranks of its
-/// host with it, and which of them a rank misses first is chance: so a launcher
-/// that is gone is the reason, whatever the error says.
+/// Reason why a rank ends, for its user. A launcher that goes takes the ranks
+/// of its host with it, and which of them a rank misses first is chance: so a
+/// launcher that is gone is the reason, whatever the error says.
 std::string reason_of_end(
     const std::exception& error, Receiver& control,
     std::chrono::milliseconds patience = std::chrono::seconds(2));

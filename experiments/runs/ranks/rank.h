@@ -11,7 +11,7 @@ using Environment =
     std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-/// Which of several processes this one is that something else has started with
+/// Number of this process among several that something else has started with
 /// the same command line: rank r is the worker of block r + 1, and rank 0
 /// coordinates too.
 struct Rank {

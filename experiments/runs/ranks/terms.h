@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// What a rank was started with, as far as ranks compare it when they meet.
+/// Terms that a rank was started with, as far as ranks compare them when they
+/// meet.
 struct Terms {
   /// Commit of the program: this_build().
   std::string commit = {};
@@ -26,8 +27,8 @@ std::string to_text(const Terms& terms);
 /// Throws LinkError for anything that to_text() doesn't make.
 Terms terms_from(std::string_view text);
 
-/// Why rank `rank`, which has the terms `its`, can't train with rank 0: the
-/// first thing that differs, with both values. Empty: it can. With
+/// Reason why rank `rank`, which has the terms `its`, can't train with rank 0:
+/// the first thing that differs, with both values. Empty: it can. With
 /// `equal_builds`, the build counts too.
 std::string why_refused(const Terms& rank_0, const Terms& its, int rank,
                         bool equal_builds);

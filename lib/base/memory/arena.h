@@ -51,7 +51,7 @@ class Arena {
   MemoryBlock* cached(SizeClass size_class) noexcept;
   /// A block from the system; null when it refuses.
   MemoryBlock* fresh(SizeClass size_class) noexcept;
-  /// For a block whose home this is; the last one back is the next out.
+  /// Takes back a block whose home this is; the last one back is the next out.
   void put(MemoryBlock* block) noexcept;
   /// put() from another thread; the owner sees the block when it runs out.
   void return_from_elsewhere(MemoryBlock* block) noexcept;

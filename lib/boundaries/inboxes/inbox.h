@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// What lies between a block's channel from below and its forwards: the tensors
-/// of what InboxTraits are the rule of. One thread uses it.
+/// Store between a block's channel from below and its forwards: it holds the
+/// tensors, InboxTraits are its rule. One thread uses it.
 class Inbox {
  public:
   /// Waits for the next message from below; nothing when there will be none.
@@ -28,8 +28,8 @@ class Inbox {
   };
 
   virtual ~Inbox() = default;
-  /// What a training forward takes, which says how much has come before it.
-  /// Throws LinkError when the neighbour closed too early.
+  /// The input of a training forward, with how much has come before it. Throws
+  /// LinkError when the neighbour closed too early.
   virtual Input input(const Action& forward, const Next& next) = 0;
   /// The evaluation batch, which lies behind all that was forwarded before it.
   virtual Message evaluation(std::int64_t batch, const Next& next) = 0;
