@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sluice import config as _configs
+from sluice import data
 from sluice.config import Space
 from sluice.errors import Diverged, MissingPackage, SluiceError
 from sluice.network import Network
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
-           "SluiceError", "Space", "Sweep", "__version__", "find_program",
-           "load", "load_model", "plan", "run", "sweep"]
+           "SluiceError", "Space", "Sweep", "__version__", "data",
+           "find_program", "load", "load_model", "plan", "run", "sweep"]
+
+
+def __dir__() -> list[str]:
+    """Names that a notebook completes."""
+    return sorted(__all__)
 
 
 class Plan(str):
@@ -78,10 +84,10 @@ def load_model(file: str | os.PathLike[str]) -> nn.Module:
 
         logits = sluice.load_model("model.safetensors")(images)
 
-    Needs no program, unless it is a scripted
-    network: the program looks at its file before torch loads it. Its logits are
-    those of `sluice eval`, bit for bit with the same LibTorch on the same
-    machine and number of threads."""
+    Needs no program, unless it is a scripted network: the program looks at its
+    file before torch loads it. Its logits are those of `sluice eval`, bit for
+    bit with the same LibTorch on the same machine and number of threads.
+    """
     from sluice.models import model_of
     from sluice.safetensors import File
 

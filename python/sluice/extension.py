@@ -7,14 +7,15 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from sluice.errors import SluiceError, need
+from sluice.errors import MissingPackage, SluiceError, need
 from sluice.program import checkouts
 
 VARIABLE = "SLUICE_EXTENSION"
 BUILT = pathlib.Path("build/release/python")
 HOW = "build it with scripts/python-extension"
+WHEEL = "install the wheel that scripts/wheel makes on another machine"
 
 
 def folders() -> Iterator[pathlib.Path]:
@@ -44,29 +45,67 @@ def loaded(name: str, file: pathlib.Path) -> Any:
     return module
 
 
-def check(folder: pathlib.Path, torch: Any) -> None:
-    """Another torch would fail somewhere in its symbols, or later."""
-    build = loaded("sluice._native_build", folder / "_native_build.py")
+class Build(NamedTuple):
+    """What the extension in a folder was built for."""
+
+    folder: pathlib.Path
+    torch: str
+    python: str
+
+
+def find_build() -> Build:
+    """The first one that is found, for whatever torch. Raises SluiceError."""
+    for folder in folders():
+        if (folder / "_native_build.py").exists():
+            build = loaded("sluice._native_build", folder / "_native_build.py")
+            return Build(folder, build.TORCH, build.PYTHON)
+    where = os.environ.get(VARIABLE) or f"the package, {BUILT} of a checkout"
+    raise SluiceError(f"sluice.Network needs the native extension, which isn't "
+                      f"there ({where}): in a checkout {HOW}; without a "
+                      f"compiler {WHEEL}")
+
+
+def torch_for(build: Build) -> Any:
+    """The module torch. Raises SluiceError where it isn't the one of the build,
+    which would fail somewhere in its symbols, or later."""
+    try:
+        torch = need("torch", "sluice.Network")
+    except MissingPackage:
+        raise MissingPackage(
+            f"sluice.Network needs the package torch {build.torch}: pip install "
+            f"torch=={build.torch}, or start .venv/bin/python of the checkout"
+        ) from None
     here = torch.__version__.partition("+")[0]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if (build.TORCH, build.PYTHON) != (here, python):
+    if (build.torch, build.python) != (here, python):
         raise SluiceError(
-            f"the native extension in {folder} was built for torch "
-            f"{build.TORCH} and Python {build.PYTHON}, and here are torch "
-            f"{here} and Python {python}: {HOW}")
+            f"the native extension in {build.folder} was built for torch "
+            f"{build.torch} and Python {build.python}, and here are torch "
+            f"{here} and Python {python}: {remedy(build, here, python)}")
+    return torch
+
+
+def remedy(build: Build, torch: str, python: str) -> str:
+    """What to do where torch and Python are others than those of the build."""
+    if build.python != python:
+        return (f"start Python {build.python}, such as .venv/bin/python of the "
+                "checkout")
+    return (f"pip install torch=={build.torch}; or, to keep {torch}, call "
+            "scripts/setup --torch FOLDER with the folder of its package, then "
+            "scripts/python-extension")
 
 
 @functools.cache
 def native() -> Any:
     """The module sluice._native. Raises SluiceError."""
-    torch = need("torch", "sluice.Network")
-    for folder in folders():
-        if not (folder / "_native_build.py").exists():
-            continue
-        check(folder, torch)
-        file = file_in(folder)
-        if file is not None:
-            return loaded("sluice._native", file)
-    where = os.environ.get(VARIABLE) or f"the package, {BUILT} of a checkout"
-    raise SluiceError(f"sluice.Network needs the native extension, which isn't "
-                      f"there ({where}): {HOW}")
+    build = find_build()
+    torch_for(build)
+    file = file_in(build.folder)
+    if file is None:
+        raise SluiceError(f"{build.folder} holds no native extension for Python "
+                          f"{build.python}: {HOW}")
+    try:
+        return loaded("sluice._native", file)
+    except ImportError as error:
+        raise SluiceError(f"the native extension can't be loaded: {error}: "
+                          f"{HOW}") from None

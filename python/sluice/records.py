@@ -75,6 +75,14 @@ class Reader:
         return record_of(line, f"{self.path}:{self._line}")
 
 
+def read(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """All records of a run. Raises SluiceError where it has no file yet."""
+    reader = Reader(folder)
+    if not reader.path.exists():
+        raise SluiceError(f"{reader.path}: No such file or directory")
+    return reader.read()
+
+
 def is_held(folder: str | os.PathLike[str]) -> bool:
     """Whether a process works in the folder of a run."""
     try:

@@ -2,11 +2,16 @@
 import json
 import math
 import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
 import sluice
-from sluice.records import Reader, follow, is_held
+from sluice.records import Reader, follow, is_held, read
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
 
 def line(turn, **more):
@@ -69,9 +74,6 @@ def test_what_is_written_before_the_end_is_followed(tmp_path):
 
 
 def test_a_lock_that_a_process_holds_is_seen(tmp_path):
-    import subprocess
-    import sys
-
     assert not is_held(tmp_path)
     (tmp_path / "lock").write_text("")
     assert not is_held(tmp_path)
@@ -85,3 +87,38 @@ def test_a_lock_that_a_process_holds_is_seen(tmp_path):
         assert is_held(tmp_path)
         process.stdin.close()
     assert not is_held(tmp_path)
+
+
+def test_all_records_of_a_run_want_its_file(tmp_path):
+    with pytest.raises(sluice.SluiceError, match="metrics.jsonl: No such file"):
+        read(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text(line(0) + line(1))
+    assert turns(read(tmp_path)) == [0, 1]
+
+
+def run_of(folder, losses):
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text("".join(
+        line(turn, block=1, loss=loss) for turn, loss in enumerate(losses)))
+    return str(folder)
+
+
+def turns_to_loss(*folders):
+    return subprocess.run([sys.executable, SCRIPTS / "turns-to-loss", *folders],
+                          text=True, capture_output=True)
+
+
+def test_scripts_read_the_same_records(tmp_path):
+    slow = run_of(tmp_path / "slow", [9.0, 8.0, 7.0, "nan", 5.0])
+    fast = run_of(tmp_path / "fast", [9.0, 7.0, 5.0, 4.0, 3.0])
+    done = turns_to_loss(slow, fast)
+    assert done.stdout.splitlines()[1:] == [f"{slow}\t1.00\t1.11",
+                                            f"{fast}\t0.50\t0.56"]
+
+
+def test_scripts_end_with_one_line_on_a_damaged_file(tmp_path):
+    folder = run_of(tmp_path / "run", [1.0])
+    (tmp_path / "run/metrics.jsonl").write_text("{oops\n")
+    done = turns_to_loss(folder, folder)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "metrics.jsonl:1: is damaged" in done.stderr

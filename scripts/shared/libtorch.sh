@@ -76,7 +76,7 @@ install_mpi() {
 # install_torch_imports VENV: makes `import torch` work there.
 install_torch_imports() {
   "$1/bin/python" -c 'import typing_extensions, sympy, networkx, jinja2,\
-    filelock, fsspec' 2>/dev/null || pip_install "$1" "${TORCH_IMPORTS[@]}"
+    filelock, fsspec, numpy' 2>/dev/null || pip_install "$1" "${TORCH_IMPORTS[@]}"
 }
 
 # What the tests of the Python package need beside torch.

@@ -29,14 +29,15 @@ readonly CHECK_PACKAGES=(
 readonly TEST_PACKAGES=(
   openmpi-bin slurm-wlm iproute2 tango-icon-theme zsh fish)
 # Packages that `import torch` and its optimizers need; the build does without
-# them, so torch is installed without them first.
+# them, so torch is installed without them first. Without numpy, `import torch`
+# prints a warning, and its tensors and data sets have no numpy().
 readonly TORCH_IMPORTS=(
   typing-extensions==4.16.0 sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6
-  filelock==4.3.1 fsspec==2026.9.0)
+  filelock==4.3.1 fsspec==2026.9.0 numpy==2.4.6)
 # Python packages for the tests of python/; libtorch.sh puts them into .venv. Pillow
 # as in .ci/run, which decodes images with it.
 readonly PYTHON_TEST_PACKAGES=(
-  pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 safetensors==0.8.0
+  pytest==9.2.0 pandas==3.1.1 safetensors==0.8.0
   matplotlib==3.11.2 mypy==2.4.1
   pillow==11.3.0 nanobind==3.1.0
   "${TORCH_IMPORTS[@]}"

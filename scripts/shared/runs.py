@@ -1,8 +1,11 @@
-"""Reads the metrics of run folders."""
-import json
+"""Training records and evaluations of run folders, without pandas."""
 import math
 import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from sluice import records  # noqa: E402
+from sluice.errors import SluiceError  # noqa: E402
 
 
 class Run:
@@ -10,9 +13,9 @@ class Run:
 
     def __init__(self, folder):
         self.name = pathlib.Path(folder).name
-        records = read_records(pathlib.Path(folder) / "metrics.jsonl")
-        self.training = [r for r in records if r.get("kind") == "train"]
-        self.evaluations = [r for r in records if r.get("kind") == "evaluation"]
+        all_records = read_records(folder)
+        self.training = [r for r in all_records if r.get("kind") == "train"]
+        self.evaluations = [r for r in all_records if r.get("kind") == "evaluation"]
 
     def losses(self):
         """Block -> (turn, loss) of each of its turns with a finite loss."""
@@ -28,12 +31,9 @@ def is_number(value):
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def read_records(file):
+def read_records(folder):
+    """All records of a run folder; ends the script where they can't be read."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        sys.exit(f"sluice: {file}: {error.strerror}")
-    try:
-        return [json.loads(line) for line in lines if line.strip()]
-    except ValueError as error:
-        sys.exit(f"sluice: {file}: not JSON: {error}")
+        return records.read(folder)
+    except SluiceError as error:
+        sys.exit(f"sluice: {error}")
