@@ -22,7 +22,7 @@ ConfigNode table_of(const Choice& choice, const std::string& name_key,
   const std::string options =
       comma == choice.text.npos ? "" : choice.text.substr(comma);
   const ConfigNode root = parse_toml(
-      fmt::format("x = {{{} = {}{}}}", name_key, sluice::quoted(name), options),
+      fmt::format("x = {{{} = {}{}}}", name_key, toml_string(name), options),
       place);
   return *root.find("x");
 }

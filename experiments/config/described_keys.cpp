@@ -39,7 +39,7 @@ ConfigNode table_saying(std::string_view path, const std::string& value) {
 }
 
 std::string saying(std::string_view key, std::string_view value) {
-  return fmt::format("{} = {}", key, quoted(value));
+  return fmt::format("{} = {}", key, toml_string(value));
 }
 
 bool has_path(std::span<const KeyDoc> docs, std::string_view path) {

@@ -108,7 +108,7 @@ void add_plugins(const std::vector<std::string>& paths, ConfigNode& config) {
 std::string plugins_override(const std::vector<std::string>& paths) {
   std::string list;
   for (const std::string& path : paths)
-    list += (list.empty() ? "" : ", ") + sluice::quoted(absolute_in({}, path));
+    list += (list.empty() ? "" : ", ") + toml_string(absolute_in({}, path));
   return fmt::format("plugins=[{}]", list);
 }
 

@@ -46,7 +46,7 @@ struct Literal {
   }
   std::string operator()(double value) const { return number_text(value); }
   std::string operator()(const std::string& value) const {
-    return quoted(value);
+    return toml_string(value);
   }
   std::string operator()(const ConfigNode::Array& value) const {
     return fmt::format("[{}]", listed(value, [](const ConfigNode& node) {
@@ -114,7 +114,7 @@ std::string number_text(double value) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -134,7 +134,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string key_text(std::string_view key) {
-  return is_bare(key) ? std::string(key) : quoted(key);
+  return is_bare(key) ? std::string(key) : toml_string(key);
 }
 
 const ConfigNode* ConfigNode::find(std::string_view key) const {

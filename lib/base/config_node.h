@@ -64,7 +64,7 @@ inline constexpr int kCellLayer = 2'000'000;
 std::string number_text(double value);
 
 /// `text` in double quotes, with TOML's escapes where they are needed.
-std::string quoted(std::string_view text);
+std::string toml_string(std::string_view text);
 
 /// A key as TOML wants it: quoted when it is not letters, digits, - and _.
 std::string key_text(std::string_view key);

@@ -69,7 +69,7 @@ ConfigNode parsed(std::string_view text, std::string_view key) {
     }
   }
   try {  // Through the parser again, which refuses what is no UTF-8.
-    return toml_value(quoted(text));
+    return toml_value(toml_string(text));
   } catch (const UserError& error) {
     throw UserError("{}: {}: {}", kOrigin, shortened(key), reason(error));
   }

@@ -127,7 +127,7 @@ TEST(ConfigText, ADoubleNeverLooksLikeAnInteger) {
 }
 
 TEST(ConfigText, QuotesAndControlCharactersAreEscaped) {
-  EXPECT_EQ(quoted("a\"b\\c\nd\te\x01"), R"("a\"b\\c\nd\te\u0001")");
+  EXPECT_EQ(toml_string("a\"b\\c\nd\te\x01"), R"("a\"b\\c\nd\te\u0001")");
 }
 
 TEST(ConfigText, OnlyUnusualKeysAreQuoted) {

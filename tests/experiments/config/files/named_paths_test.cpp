@@ -91,9 +91,9 @@ TEST_F(NamedPaths, PathsOfAFolderOfImagesAndOfFirstWeightsFollowTheSameRule) {
   named.set_path("data.folder", {.value = "sets", .origin = origin});
   const ConfigNode found = with_named_paths(named);
   EXPECT_EQ(found.find("initial_weights")->literal(),
-            sluice::quoted(path("configs/w.safetensors")));
+            toml_string(path("configs/w.safetensors")));
   EXPECT_EQ(found.find("data")->find("folder")->literal(),
-            sluice::quoted(path("configs/sets")));
+            toml_string(path("configs/sets")));
 }
 
 // Names of token files are of data.folder, whatever lies beside the config.
@@ -102,8 +102,8 @@ TEST_F(NamedPaths, PathsOfTokensInAFolderStayNames) {
   const Origin origin = {.file = config(""), .line = 1};
   for (const auto& [row, literal] :
        {std::pair<std::string, std::string>{"tokens",
-                                            sluice::quoted("train.bin")},
-        {"tensors", sluice::quoted(path("configs/train.bin"))}}) {
+                                            toml_string("train.bin")},
+        {"tensors", toml_string(path("configs/train.bin"))}}) {
     ConfigNode named = {.value = ConfigNode::Table{}};
     named.set_path("data.name", {.value = row, .origin = origin});
     named.set_path("data.train", {.value = "train.bin", .origin = origin});
