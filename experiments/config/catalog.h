@@ -25,8 +25,8 @@ struct ListedTable {
   std::vector<ListedRow> rows = {};
 };
 
-/// All tables, as they are now. The keys of each row are what its own
-/// description says: the one that also reads them from a config.
+/// All tables, as they are now. The keys of each row come from its own
+/// description, which also reads them from a config.
 std::vector<ListedTable> listed_tables();
 
 /// The table of that kind; nullptr: there is none.

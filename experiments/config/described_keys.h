@@ -27,7 +27,7 @@ std::vector<KeyDoc> manual_with(const ConfigNode& table,
                                 const Describe& describe);
 
 /// All keys that `describe` can describe in the table `path`, which is there
-/// `with` that choice.
+/// under the choice `with`.
 std::vector<KnownKey> keys_below(const std::string& path,
                                  const std::string& with,
                                  const Describe& describe);

@@ -207,7 +207,7 @@ void read_optimizer(Fields& fields, Experiment& experiment) {
   experiment.optimizers.push_back(std::move(options));
 }
 
-/// What the resolved config says of the boundary above block k, but for its
+/// Table of the boundary above block k in the resolved config, without its
 /// codec, which no timetable changes.
 ConfigNode policy_config(const Experiment& experiment, int block) {
   ConfigNode config =

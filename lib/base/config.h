@@ -120,12 +120,12 @@ class Fields {
   /// top). The table must outlive the Fields.
   Fields(const ConfigNode* table, std::string path);
 
-  /// When the key is there its value replaces `value`; otherwise `value`, the
-  /// default, stays. Either way it goes into the resolved tree and the manual.
-  /// An integer is accepted where a double is asked for, and a single value
-  /// where a list is; NaN and infinities are not. A default is not checked:
-  /// give one that the limits allow, or the resolved table can't be read again.
-  /// Asking for a name twice is an InternalError.
+  /// Reads a key. When it is there its value replaces `value`; otherwise
+  /// `value`, the default, stays. Either way it goes into the resolved tree and
+  /// the manual. An integer is accepted where a double is asked for, and a
+  /// single value where a list is; NaN and infinities are not. A default is not
+  /// checked: give one that the limits allow, or the resolved table can't be
+  /// read again. Asking for a name twice is an InternalError.
   void key(std::string_view name, bool& value, Doc doc);
   void key(std::string_view name, std::int64_t& value, Doc doc);
   /// An integer too; its limits must begin at 0 or above.

@@ -28,7 +28,7 @@ struct ThreadWorker {
 /// the crew, for one block after the other.
 using PrepareWorker = std::function<ThreadWorker(int block, Sender& control)>;
 
-/// Each block in a thread of its own, with `threads` intra-op threads. The
+/// A crew with a thread for each block, of `threads` intra-op threads. The
 /// plans must outlive it.
 std::unique_ptr<Crew> make_thread_crew(const Plans& plans, std::int64_t threads,
                                        const PrepareWorker& prepare,

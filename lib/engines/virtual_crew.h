@@ -32,8 +32,9 @@ struct VirtualParts {
   std::shared_ptr<FedSource> fed = nullptr;
 };
 
-/// All seats in the thread that calls wait(), their actions in the order of
-/// virtual time. Real numerics; with zero costs, the sequential reference.
+/// Crew whose seats all work in the thread that calls wait(), their actions in
+/// the order of virtual time. Real numerics; with zero costs, the sequential
+/// reference.
 class VirtualCrew final : public Crew {
  public:
   VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events);

@@ -15,8 +15,8 @@ struct Speed {
   /// Number of executors that the blocks are dealt out to; 0: one for each
   /// block.
   int executors = 0;
-  /// Over one block that does all the work by back-propagation. 0 when actions
-  /// take no time.
+  /// Speed relative to one block that does all the work by back-propagation. 0
+  /// when actions take no time.
   double speed_up = 0;
   /// Sent over all boundaries, as Costs::bytes say.
   double bytes_per_turn = 0;

@@ -105,8 +105,8 @@ void Seat::apply(const Action& action, const PendingBackward& asked,
                 .figures = signal.figures});
   if (plan().exchange.adopts.every > 0)
     replicas_.lost(asked.losses, share_of(action));
-  // Before a centre comes to it, or shared weights are updated, it is not known
-  // how many others have come.
+  // With a centre or shared weights, lateness is known only later: others may
+  // come before this gradient.
   if (pushes_gradients())
     known_late_.push_back(in_updates);
   else if (!replicas_.share_weights())

@@ -246,8 +246,8 @@ class LinksGroup final : public Group {
     return all;
   }
 
-  /// What the others have sent, and its own pieces, in the order of the
-  /// replicas.
+  /// Combines what the others have sent, and the member's own pieces, in the
+  /// order of the replicas.
   void combine(const Tensors& own, Tensors into, Combine how) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)

@@ -104,7 +104,7 @@ class MpiGroup final : public Group {
  private:
   static constexpr Pause::Time kLook = Pause::Time(50);
 
-  /// For so long it is worth to stay awake: as if it were 250 MB a second.
+  /// Time for which it is worth to stay awake: as if it were 250 MB a second.
   static Pause::Time transfer_time(std::int64_t bytes) {
     return kLook + Pause::Time(bytes / 250);
   }
