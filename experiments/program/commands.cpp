@@ -344,9 +344,9 @@ int run_command(const RunArguments& given) {
   try {
     return run_one(arguments, given.fast_dev_run, rank, signals, has_begun);
   } catch (const Disagreement&) {
-    throw;  // of which they know
+    throw;  // which the other ranks know
   } catch (const InterruptError&) {
-    throw;  // they have signals of their own
+    throw;  // other ranks have signals of their own
   } catch (const std::exception& error) {
     // Send any error before the start to the other ranks; later they notice
     // lost links.
