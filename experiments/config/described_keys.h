@@ -36,7 +36,7 @@ std::vector<KnownKey> keys_below(const std::string& path,
 /// has one element.
 ConfigNode table_saying(std::string_view path, const std::string& value);
 
-/// 'model.name = "gpt"'.
+/// A choice as text: 'model.name = "gpt"'.
 std::string saying(std::string_view key, std::string_view value);
 
 bool has_path(std::span<const KeyDoc> docs, std::string_view path);

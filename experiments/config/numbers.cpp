@@ -74,7 +74,7 @@ bool is_default(const ConfigNode& table, std::string_view key,
   return found == nullptr || *found == value;
 }
 
-/// What of a pipeline changes numbers.
+/// The keys of a pipeline that change numbers.
 ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
   ConfigNode numbers = without(pipeline, kNoNumbersOfPipeline);
   if (is_default(pipeline, "weights", {.value = std::string("latest")}))

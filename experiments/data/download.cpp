@@ -49,7 +49,7 @@ class PartialFile {
       throw UserError("{}: another process is downloading it", path_);
     }
   }
-  /// Leaves no empty file.
+  /// Removes a file that stayed empty.
   ~PartialFile() {
     struct stat status = {};
     if (::fstat(descriptor_, &status) == 0 && status.st_size == 0)

@@ -59,7 +59,7 @@ std::string utilisation_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// Unknown without our allocator.
+/// Memory as text; unknown where Sluice's allocator isn't used.
 std::string memory_text(const Prediction& row) {
   std::vector<std::string> parts;
   for (const records::Memory& memory : row.memory)
@@ -107,7 +107,7 @@ std::string line_of(const Prediction& row, std::int64_t rounds) {
   return line + "\n";
 }
 
-/// "backprop in 2 blocks, 4 replicas"
+/// A shape as text: "backprop in 2 blocks, 4 replicas".
 std::string shape_text(const Prediction& row) {
   std::string text = row.method;
   if (row.blocks > 1) text += fmt::format(" in {} blocks", row.blocks);

@@ -162,7 +162,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
   return read_and_tell(config_for_cut(run, ranges, config.overrides));
 }
 
-/// Unknown without our allocator.
+/// Memory as text; unknown where Sluice's allocator isn't used.
 std::string peak_text(const records::Memory& memory) {
   if (!memory.peak_bytes) return "-";
   return fmt::format("{:.1f}",

@@ -210,7 +210,7 @@ std::optional<double> RunRecord::judged(const RunSeries& series) const {
 
 namespace {
 
-/// nullptr: the config doesn't say.
+/// The config's count of replicas; nullptr: it doesn't say.
 const ConfigNode* count_of_replicas(const RunRecord& run) {
   const ConfigNode* table = run.config ? run.config->find("replicas") : nullptr;
   return table != nullptr ? table->find("count") : nullptr;

@@ -62,7 +62,7 @@ std::vector<Chart> target_charts(const ReportInput& input);
 /// How true gradients are, by layer; not among the files.
 std::vector<Chart> depth_charts(const ReportInput& input);
 
-/// Side by side.
+/// Charts side by side.
 std::string grid_of(const std::vector<Chart>& charts);
 
 }  // namespace sluice::report

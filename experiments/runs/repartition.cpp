@@ -197,7 +197,7 @@ Partition ranges_of(const std::vector<std::int64_t>& first_layers,
   return ranges;
 }
 
-/// "heads.3", "synthesizers.3": whose tensors are among these.
+/// Sources whose tensors are among these: "heads.3", "synthesizers.3".
 std::set<std::string> sources_in(const NamedTensors& tensors) {
   std::set<std::string> sources;
   for (const auto& [name, tensor] : tensors) {

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Where the batches of the training come from.
+/// Source of the training's batches.
 enum class Batches : std::uint8_t {
   of_data,     ///< the experiment's data set
   with_grants  ///< the launcher's program

@@ -41,7 +41,7 @@ std::string complaint_in(const CommandResult& end) {
                            : complaint;
 }
 
-/// "3" of "3", and nothing of "[1-4]".
+/// A task's number: "3" of "3", and nothing of "[1-4]".
 int number_in(std::string_view text) {
   int number = -1;
   const auto end =
@@ -120,7 +120,7 @@ void submit(const TaskArray& array, const Submission& submission) {
           error.what());
     }
   }();
-  // "12", or "12;cluster".
+  // Job's number in "12", or "12;cluster".
   const std::string id = end.out.substr(0, end.out.find_first_of(";\n"));
   if (end.status != 0 || number_in(id) < 0)
     throw UserError("sbatch refuses {}: {}", array.script(), complaint_in(end));

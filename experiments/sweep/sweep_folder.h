@@ -36,7 +36,8 @@ std::string folder_of(const Sweep& sweep, const SweepOptions& options);
 /// Throws UserError when tasks of Slurm do runs of the sweep, or may do so.
 void refuse_beside_slurm(const std::string& folder);
 
-/// A run that was killed just before it wrote its marker has all else.
+/// Marks runs that were killed just before they wrote their marker: all else of
+/// them is there.
 void mark_done(const SweepRuns& runs);
 
 }  // namespace sluice::sweep

@@ -45,7 +45,7 @@ struct ConfigNode {
   void raise(int layers);
   /// The latest layer among this node and all below it.
   int layer() const;
-  /// "integer 3", "string 'x'", "table": for messages.
+  /// Type and value for messages: "integer 3", "string 'x'", "table".
   std::string describe() const;
   /// The value in one line, as in TOML: 0.5, "x", [1, 2], {a = 1}.
   std::string literal() const;

@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// Shapes that are waited for.
+/// Most shapes that are waited for, until they come often enough for a graph.
 constexpr std::size_t kMostWarmUps = 8;
 /// Batches of a block that have graphs; more of them in flight run as ever.
 constexpr std::size_t kMostSlots = 64;

@@ -27,7 +27,7 @@ class WorkerLostError : public LinkError {
   int block_;
 };
 
-/// What a child process is started with.
+/// Command that starts a child process.
 struct ChildCommand {
   std::vector<std::string> arguments = {};  ///< argv
   std::string file = {};  ///< what is executed; empty: the first argument
@@ -59,7 +59,7 @@ class ChildProcesses {
   void check_joining();
   /// A block whose process is stopped (SIGSTOP); 0: none is.
   int stopped();
-  /// "the worker process 1234 of block 2"
+  /// Name of a worker in messages: "the worker process 1234 of block 2".
   std::string name_of(int block);
   /// Error for a worker that did not join the others, with the reason if known.
   WorkerLostError missing(int block, const std::string& why = "");

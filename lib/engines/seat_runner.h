@@ -20,7 +20,7 @@ using ActionWrapper =
 /// Executes a seat's actions, and waits at its ports, on the worker's thread.
 class SeatRunner {
  public:
-  /// Shows nothing to any heartbeat.
+  /// Makes a runner that shows nothing to any heartbeat.
   SeatRunner() = default;
   /// The heartbeat, which must outlive it, shows each action and wait;
   /// `around`, if any, is what actions are executed by.

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// What a thread of a crew works with.
+/// Seats and sources that a thread of a crew works with.
 struct ThreadWorker {
   /// Called on that thread, once.
   std::function<std::unique_ptr<Seat>()> make;

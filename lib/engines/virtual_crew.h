@@ -17,7 +17,7 @@ namespace sluice {
 /// Index k-1.
 using Seats = std::vector<std::shared_ptr<Seat>>;
 
-/// What the virtual engine works with.
+/// Parts that the virtual engine works with.
 struct VirtualParts {
   const Plans& plans;  ///< outlive the crew
   /// The seats' channels hold at least so many messages.

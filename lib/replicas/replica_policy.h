@@ -109,14 +109,14 @@ class ReplicaPolicy {
   virtual NamedTensors state() const { return {}; }
 };
 
-/// What a centre is made for.
+/// Site that a centre is made for.
 struct CentreSite {
   const UpdateOptions& options;  ///< of the block's updates
   int members = 1;
   std::uint64_t seed = 0;  ///< of the run
 };
 
-/// How the replicas of a run work together.
+/// Rules by which the replicas of a run work together.
 struct ReplicaKind {
   ReplicaExchange exchange = {};
   /// Whether blocks exchange their weights at different updates.

@@ -130,7 +130,8 @@ struct Transit {
 };
 Transit transit_of(const Costs& costs, const Transfer& transfer);
 
-/// Costs::in_one_block, or the sum that stands for it.
+/// Seconds of the work in one block: Costs::in_one_block, or the sum that
+/// stands for it.
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan);
 
 }  // namespace sluice

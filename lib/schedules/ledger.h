@@ -41,7 +41,7 @@ class Ledger {
   /// lockstep.
   void set(Mark mark, std::int64_t batch) { marked(mark).insert({batch, 0}); }
 
-  /// The oldest first.
+  /// Batches that have the mark, the oldest first.
   const std::set<BatchRound>& with(Mark mark) const {
     return marked_[static_cast<std::size_t>(mark)];
   }

@@ -57,7 +57,7 @@ struct MicroBatches {
         turns_per_epoch > 0 && (deal_of(turn) + 1) % turns_per_epoch == 0;
     return is_last ? last_samples : samples;
   }
-  /// Batches of that turn.
+  /// Number of batches of a turn.
   std::int64_t batches_in(std::int64_t turn) const {
     if (count == 1) return in_turn();
     const std::int64_t size = samples / count;

@@ -144,7 +144,7 @@ struct SeatNames {
   int replica_of(int seat) const { return place_of(seat).second; }
   /// "block 2", or "block 2 of replica 3" where there are several.
   std::string of(int seat) const;
-  /// "block 2", or "block 2.3".
+  /// Name of a seat: "block 2", or "block 2.3".
   std::string short_of(int seat) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the replicas of simulated blocks exchange.
+// Exchanges of the replicas of simulated blocks.
 #include <algorithm>
 
 #include "lib/base/by_block.h"

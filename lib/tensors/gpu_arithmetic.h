@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// How GPUs compute: keys of a config.
+/// Arithmetic of GPUs: keys of a config.
 struct GpuArithmetic {
   bool deterministic = true;
   bool tf32 = false;

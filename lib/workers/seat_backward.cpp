@@ -1,4 +1,4 @@
-// How a seat takes a batch back.
+// The backward of a seat.
 #include <cstdint>
 #include <utility>
 #include <vector>

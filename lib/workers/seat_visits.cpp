@@ -1,4 +1,4 @@
-// How a seat takes a batch back in several visits.
+// The backward of a seat in several visits.
 #include <algorithm>
 #include <cstddef>
 #include <utility>

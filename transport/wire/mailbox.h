@@ -37,7 +37,7 @@ struct ResumePoint {
   std::uint64_t taken = 0;     ///< of those, its user has
 };
 
-/// Why nothing more comes or goes.
+/// Reason why nothing more comes or goes.
 struct LinkEnd {
   std::string reason = {};
   bool peer_gone = false;  ///< because the peer went, and nothing else

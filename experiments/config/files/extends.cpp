@@ -52,7 +52,7 @@ std::size_t values_in(const ConfigNode& node) {
 /// twice, so few files could stand for very many.
 class ExtendedFile {
  public:
-  /// `chain` are the files that led here.
+  /// Reads a file and those that it extends. `chain`: the files that led here.
   ConfigNode read(const std::string& path, std::vector<std::string> chain) {
     std::error_code ignored;  // read_toml_file() has the better message
     const std::string name =

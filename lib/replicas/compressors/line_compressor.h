@@ -29,7 +29,8 @@ class LineCompressor {
   virtual void begin(const GradientLines& /*gradients*/) {}
   virtual void encode(std::span<const float> values, const LinePlace& place,
                       EncodedBytes& out) = 0;
-  /// Throws LinkError for bytes that encode() can't have made of so many.
+  /// Decodes a line. Throws LinkError for bytes that encode() can't have made
+  /// of a line of that length.
   virtual void decode(EncodedReader& in, const LinePlace& place,
                       std::span<float> values) const = 0;
   /// Makes of the sum over the replicas what stands for it.

@@ -172,7 +172,7 @@ class PowerSgd final : public GradientExchange {
     return like_[index].defined() && tensors_[index].shape.rank > 0;
   }
 
-  /// Counted as those of a ring.
+  /// Publishes, and counts the bytes as those of a ring.
   void publish(Tensors all, Group& group) {
     sent_bytes_ += 2 * bytes_of(all) * (group.members() - 1) / group.members();
     group.start_sum(std::move(all));

@@ -159,7 +159,7 @@ class MpiGroup final : public Group {
   std::int64_t layout_ = 0;
 };
 
-/// Initialises MPI; false: that was done.
+/// Initialises MPI; false where that was done before.
 bool initialise() {
   int is_done = 0;
   MPI_Initialized(&is_done);
