@@ -42,7 +42,8 @@ std::string saying(std::string_view key, std::string_view value);
 bool has_path(std::span<const KeyDoc> docs, std::string_view path);
 bool has_path(std::span<const KnownKey> keys, std::string_view path);
 
-/// Adds the key, or what it is there with to the same one.
+/// Adds a key; or, where the key is there already, the choice under which it
+/// is.
 void add_key(const KnownKey& key, std::vector<KnownKey>& known);
 
 }  // namespace sluice

@@ -11,7 +11,7 @@ namespace sluice {
 struct EpochKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  /// False: without the random changes that a training split makes.
+  /// Whether samples have the random changes that a training split makes.
   bool augmented = true;
 };
 

@@ -71,8 +71,8 @@ std::string memory_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// Empty for one block, which the others are measured by, and where rounds are
-/// too few for an interval.
+/// Quartiles as text; empty for one block, which the others are measured by,
+/// and where rounds are too few for an interval.
 std::string quartiles_text(const Prediction& row, std::int64_t rounds) {
   return row.blocks * row.replicas == 1 || rounds < kFewRounds
              ? ""

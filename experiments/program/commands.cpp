@@ -124,7 +124,7 @@ std::vector<std::string> with_files(std::vector<std::string> keys) {
   return keys;
 }
 
-/// The run that is continued as it was, but for overrides of these keys.
+/// The continued run as it was, except for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
   ConfigArguments own = {config.config, {}, config.plugins};

@@ -66,7 +66,7 @@ std::string without_block(const std::string& path) {
   return path.substr(0, begin) + path.substr(end);
 }
 
-/// A key of all blocks or boundaries is one where they agree.
+/// Merges equal keys of all blocks or boundaries into one.
 Leaves merged(const Leaves& leaves) {
   std::map<std::string, std::set<std::string>> values;
   for (const auto& [path, value] : leaves)

@@ -148,7 +148,7 @@ void check_timetable(const ConfigNode& config,
               key);
 }
 
-/// Whether the config says it of that one, or of all.
+/// Whether the config has a key for that block, or for all.
 bool has_number(const ConfigNode& config, std::string_view path,
                 std::size_t number) {
   const ConfigNode* written = config.find(path);

@@ -39,7 +39,7 @@ class TensorBoardFile final : public Sink {
   /// at the last turn with a record. Written through at least once a second.
   void write(const Record& record) override;
 
-  /// Whether that file in a run's folder is one of these.
+  /// Whether a file of a run's folder is for TensorBoard.
   static bool is_one(std::string_view file_name);
 
  private:

@@ -64,7 +64,8 @@ bool was_lost(const TaskArray& array, int task) {
          !fs::exists(array.end_of(task));
 }
 
-/// Once: the run may be tried again while others of the array still go on.
+/// Marks a lost task, once: the run may be tried again while others of the
+/// array still go on.
 void mark_lost(const TaskArray& array, int task, const std::string& run) {
   write_file_atomically(array.end_of(task),
                         [](std::ostream& file) { file << "lost\n"; });

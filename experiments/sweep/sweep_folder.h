@@ -20,8 +20,8 @@ class SweepFolder {
   /// Throws UserError when another has it.
   void open_if_there();
   bool is_open() const { return lock_.has_value(); }
-  /// Once the plan is known to be good. Throws UserError when it can't be made,
-  /// or another has just made it.
+  /// Makes the folder, once the plan is known to be good. Throws UserError when
+  /// it can't be made, or another has just made it.
   void make_if_missing();
 
  private:

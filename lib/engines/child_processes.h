@@ -66,7 +66,7 @@ class ChildProcesses {
   /// Text about a signal that has ended the block's process and was not ours.
   /// Empty: it runs, or ended otherwise.
   std::string how_ended(int block);
-  /// Asks that one to stop at once (SIGKILL), or all of them.
+  /// Stops a block's process at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
   /// Kills the worker of a block, however it may end: its loss is known

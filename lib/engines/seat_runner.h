@@ -29,7 +29,7 @@ class SeatRunner {
   /// Orders the seat's actions, from now on, among those of the other seats of
   /// its executor.
   void share(std::shared_ptr<SeatOrder> order) { order_ = std::move(order); }
-  /// The next actions of the block are those of the grant.
+  /// Begins a grant: the block's next actions are those of the grant.
   void begin(int block, const Grant& grant) const;
   /// No other seat of the executor waits for this one any more: it has failed.
   void fail() const;

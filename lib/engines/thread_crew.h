@@ -16,11 +16,11 @@ namespace sluice {
 
 /// Seats and sources that a thread of a crew works with.
 struct ThreadWorker {
-  /// Called on that thread, once.
+  /// Makes the seat; called on the block's thread, once.
   std::function<std::unique_ptr<Seat>()> make;
   /// The source that is fed with the batches of the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
-  /// Current on that thread from its start to its end.
+  /// Device that is current on the block's thread from its start to its end.
   c10::Device device = c10::DeviceType::CPU;
 };
 

@@ -57,7 +57,7 @@ using TensorSizes = std::vector<std::int64_t>;
 
 /// A compressor with its options.
 struct CompressorKind {
-  /// Empty: gradients are summed as they are.
+  /// Maker of the exchange; empty: gradients are summed as they are.
   std::function<std::unique_ptr<GradientExchange>(
       const NamedTensors& parameters, const ReplicaSite& site)>
       make = nullptr;

@@ -51,7 +51,7 @@ struct MicroBatches {
     if (dealt > 1) return deals.before(turn_of(batch)) + batch % dealt;
     return deal_of(turn_of(batch)) * count + batch % count;
   }
-  /// Samples of that turn; meaningful for M > 1.
+  /// Number of samples of a turn; meaningful for M > 1.
   std::int64_t samples_in(std::int64_t turn) const {
     const bool is_last =
         turns_per_epoch > 0 && (deal_of(turn) + 1) % turns_per_epoch == 0;

@@ -153,7 +153,7 @@ class Seat {
   NamedTensors evaluated_weights() const {
     return evaluated_.in_place_of(weights());
   }
-  /// After an action: its place among all that the replicas' centre has served
+  /// Place of the last action among all that the replicas' centre has served
   /// (Action::arrived); 0: it isn't one that is served.
   std::int64_t served_as() const { return served_as_; }
   /// The latest turn that replicas had made when this one, whose gradient may

@@ -37,7 +37,7 @@ PendingBackward Seat::opened(const Action& action, Tensors returned) {
   return asked;
 }
 
-/// What comes from above, and what the end above the block makes of it.
+/// Backward of what comes from above, as the end above the block takes it.
 PendingBackward Seat::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);

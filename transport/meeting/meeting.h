@@ -79,7 +79,7 @@ class Meeting {
   /// take part, and wait_for(), as a judge does.
   void refuse_all(std::string reason);
 
-  /// Whether the hello of that block has come, fetched or not.
+  /// Whether the block's hello has come, fetched or not.
   bool has_met(std::uint32_t block) const;
   Refusals refusals() const;
 

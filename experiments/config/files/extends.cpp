@@ -26,7 +26,7 @@ constexpr std::string_view kExtends = "extends";
 constexpr std::size_t kMostFiles = 256;
 constexpr std::size_t kLongestChain = 32;
 
-/// The files that `root` extends, and `root` without that key.
+/// Takes the key `extends` out of `root`, and returns the files that it names.
 std::vector<std::string> take_bases(ConfigNode& root) {
   std::vector<std::string> bases;
   ConfigNode only_extends = {ConfigNode::Table{}, root.origin};

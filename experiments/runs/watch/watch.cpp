@@ -193,7 +193,7 @@ std::string as_it_is(const std::string& status, const std::string& folder,
 
 namespace {
 
-/// Twice: a run may have ended in between, and said so.
+/// Status of a run, looked at twice: it may have ended in between, and said so.
 std::string status_of(const std::string& folder) {
   const double now = seconds_since_1970();
   std::string status = read_status(folder);

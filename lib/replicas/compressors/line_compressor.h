@@ -33,7 +33,7 @@ class LineCompressor {
   /// of a line of that length.
   virtual void decode(EncodedReader& in, const LinePlace& place,
                       std::span<float> values) const = 0;
-  /// Makes of the sum over the replicas what stands for it.
+  /// Turns the sum over the replicas into what stands for it.
   virtual void conclude(std::span<float> /*sum*/) const {}
   /// Tensors that a checkpoint keeps, as of GradientExchange.
   virtual NamedTensors state() const { return {}; }
@@ -57,7 +57,7 @@ CompressorKind gathered(MakeLineCompressor make,
                         std::function<double(double elements)> bytes,
                         bool has_error_feedback);
 
-/// The key of that choice, whose default the method states.
+/// Reads the key of error feedback, whose default the method states.
 void read_error_feedback(Fields& fields, bool& value);
 
 /// What a message begins with: the number of all elements, by which replicas
