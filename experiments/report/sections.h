@@ -21,7 +21,7 @@ struct ReportInput {
   /// By cell: ConfigFacts::sample.
   std::vector<std::vector<std::int64_t>> samples = {};
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
-  std::optional<double> target = {};  ///< ReportOptions'
+  std::optional<double> target = {};  ///< as in ReportOptions
 };
 
 // Each returns HTML; empty when the runs have nothing for it.
