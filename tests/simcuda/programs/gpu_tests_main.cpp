@@ -16,8 +16,6 @@ struct Skipped {
   const char* reason;
 };
 constexpr std::array kSkipped = {
-    Skipped{"Of_predsim", "outputs that grow aren't simulated yet"},
-    Skipped{"Of_forward_forward", "outputs that grow aren't simulated yet"},
     Skipped{"GpuClock.", "time isn't simulated"},
     Skipped{"Staging.CopiesOverlap", "time isn't simulated"},
     Skipped{"Ipc.IsFasterThanStaging", "time isn't simulated"},
