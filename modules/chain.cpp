@@ -13,6 +13,7 @@ void check_is_one(const Tensors& inputs) {
                inputs.size());
 }
 
+/// Whether a module draws from the process-wide generator:
 /// "torch::nn::Dropout2dImpl" and its kind, RReLU, FractionalMaxPool.
 bool draws_from_process_generator(std::string_view type) {
   return type.starts_with("torch::nn::") &&

@@ -239,8 +239,8 @@ LayerSpec deep_stem(const SampleShape& image, std::int64_t channels,
       .output = shape.pools ? strided(convolved, channels, 2) : convolved};
 }
 
-/// For each output of a convolution its weights and a norm; the nonlinearities,
-/// and a sum at the end.
+/// Operations of a block: for each output of a convolution its weights and a
+/// norm; the nonlinearities, and a sum at the end.
 double deep_block_flops(const SampleShape& input, const BlockShape& shape) {
   double flops = 0;
   SampleShape map = input;

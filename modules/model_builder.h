@@ -57,17 +57,17 @@ class ModelBuilder {
   /// A linear layer; for a text, one at every place.
   ModelBuilder& linear(std::int64_t outputs);
   ModelBuilder& conv(std::int64_t channels, SlidingWindow window);
-  /// BatchNorm of the shape at hand.
+  /// BatchNorm for the present shape.
   ModelBuilder& norm();
   /// LayerNorm over the last dimension of [C] or [T, C].
   ModelBuilder& layer_norm();
-  /// Tokens [T] -> [T, width].
+  /// An embedding: tokens [T] -> [T, width].
   ModelBuilder& embedding(std::int64_t width);
   ModelBuilder& activation(Activation activation);
   ModelBuilder& pool(Pooling pooling, SlidingWindow window);
   /// [C, H, W] -> [C], the mean over all pixels.
   ModelBuilder& global_average_pool();
-  /// Our own; nothing for p = 0.
+  /// Sluice's dropout; no layer for p = 0.
   ModelBuilder& dropout(double p, DropoutUnit unit = DropoutUnit::element);
   ModelBuilder& own(const OwnStep& own);
   /// Adds an entry that is a layer of its own, not a chain.

@@ -289,7 +289,7 @@ class PickleWalk {
 
   void pop_to_mark_for_value() { push({.depth = depth_around(pop_to_mark())}); }
 
-  /// The next opcode; false: it was the end.
+  /// Does the next opcode; false: it was the end.
   bool step() {
     const char code = number<char>();
     switch (code) {

@@ -7,7 +7,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 
-// What the files script_*.cpp know of TorchScript's graphs.
+// Helpers of the files script_*.cpp for TorchScript's graphs.
 namespace sluice {
 
 /// A module that a value of the graph is, and its path from the top.

@@ -37,7 +37,7 @@ double patch_flops(const PatchGrid& grid, std::int64_t width);
 /// [N, H W, C].
 at::Tensor tokens_of(const at::Tensor& maps);
 
-/// What a classifier sees of [N, T, C].
+/// Way in which a classifier reduces [N, T, C].
 enum class TokenPooling : std::uint8_t { first, mean };
 
 struct TokenClassifierOptions {

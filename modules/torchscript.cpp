@@ -120,7 +120,7 @@ class ScriptTrial {
   ScriptTrial(Model& model, const std::string& file)
       : model_(model), file_(file) {}
 
-  /// Notes shapes and costs.
+  /// Notes shapes and costs of a model's layers.
   void run(std::int64_t samples, bool training) {
     const SampleSpec& sample = model_.sample;
     std::vector<std::int64_t> sizes = sample.shape;
@@ -217,7 +217,7 @@ void check_script_output(const Model& model, const std::string& file) {
                   fmt::join(wanted, ", "));
 }
 
-/// Whether a rule of ours knows all the weights.
+/// Checks that rules of Sluice's know all the weights.
 void check_can_be_drawn(const Model& model, const std::string& file) {
   try {
     for (const LayerSpec& spec : model.layers) spec.make()->initialise(1);
@@ -249,7 +249,8 @@ Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
   return model;
 }
 
-/// "layer1.0.conv1.weight" of "layers.2.layer1.0.conv1.weight".
+/// Name in the script: "layer1.0.conv1.weight" of
+/// "layers.2.layer1.0.conv1.weight".
 std::string name_in_script(const std::string& name) {
   const std::size_t dot = name.find('.', name.find('.') + 1);
   SLUICE_CHECK(name.starts_with("layers.") && dot != name.npos,

@@ -53,7 +53,7 @@ struct VggOptions {
   }
 };
 
-/// What lies between two layers with weights.
+/// Pool and dropout between two layers with weights.
 struct LayerGap {
   bool pool = false;
   double dropout = 0;

@@ -34,7 +34,7 @@ class LayerDraws {
 /// buffers keep their names.
 std::shared_ptr<Layer> make_drawn_layer(std::shared_ptr<LayerDraws> draws);
 
-/// Parameters and buffers.
+/// The layer's parameters and buffers.
 NamedTensors tensors_of_layer(const torch::nn::Module& layer);
 NamedTensors copies_of_tensors(const NamedTensors& tensors);
 

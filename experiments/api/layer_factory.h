@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// How to make a layer of one's own, as whatever can be called:
+/// Maker of a layer of one's own: whatever can be called.
 ///
 ///   [] { return torch::nn::Linear(784, 256); }               a LibTorch module
 ///   [] { return std::make_shared<sluice::Dropout>(0.1); }    a Layer of ours

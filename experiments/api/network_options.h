@@ -31,7 +31,7 @@ struct Choice {
   ConfigNode table = {};
 };
 
-/// What a Network is made from.
+/// Options of a Network: its layers, data shapes and settings.
 struct NetworkOptions {
   /// The network's layers, from the input up.
   std::vector<LayerFactory> layers = {};

@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// What a worker process of a program of one's own does
+/// Work of a worker process of a program of one's own
 /// (take_worker_arguments()), from its first act to its end: it makes its block
 /// of the layers, the example and the parts of these options, and has all else
 /// from the launcher. Returns the exit status; throws what goes wrong before it

@@ -80,7 +80,7 @@ void check_example(const at::Tensor& example) {
                     c10::toString(example.scalar_type()));
 }
 
-/// What the losses of lib/ take.
+/// Checks that the outputs are such as the losses of lib/ take.
 void check_output(const Tensors& outputs, bool is_text) {
   const std::int64_t dimensions = is_text ? 3 : 2;
   if (outputs.size() != 1 || outputs[0].dim() != dimensions)

@@ -18,7 +18,7 @@ struct OwnModel {
   /// time.
   Model model = {};
   Layers layers = {};
-  /// Held while a layer is made.
+  /// Mutex that is held while a layer is made.
   std::shared_ptr<std::recursive_mutex> turn = {};
 };
 

@@ -27,7 +27,7 @@ bool goes_on(const Experiment& experiment, std::size_t boundary,
                           experiment.phases[phase - 1][boundary].config;
 }
 
-/// The end is made while the generator is in that state.
+/// Makes an end while the generator is in the recorded state.
 template <class Make>
 Make drawing_from(const at::Tensor& state,
                   const std::shared_ptr<std::recursive_mutex>& turn,

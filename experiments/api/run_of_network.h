@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// Where a Network writes what it does, as `sluice run` does: run.json,
+/// The run folder that a Network writes, as `sluice run` does: run.json,
 /// config.toml, metrics.jsonl, status.json, a TensorBoard file, trace.json and
 /// checkpoints. `sluice report`, `watch`, `checkpoint` and `export` read it.
 struct RunOfNetwork {

@@ -49,7 +49,7 @@ struct Card {
   std::vector<CardRun> runs = {};
   std::vector<Condition> conditions = {};
 
-  /// Throws UserError that names all runs.
+  /// Throws UserError that names all runs of the card.
   const CardRun& find(const std::string& run) const;
 };
 

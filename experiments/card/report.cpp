@@ -51,7 +51,7 @@ std::string text_in(const Json& json, const char* key) {
   return at->is_string() ? at->get<std::string>() : at->dump();
 }
 
-/// UTC.
+/// The date in UTC.
 std::string date_of(const Json& provenance) {
   const auto seconds = static_cast<std::time_t>(provenance.value("started", 0));
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(seconds));

@@ -22,14 +22,14 @@ struct CardRow {
   /// The run's result, in the unit of its measure; nothing before the run is
   /// done.
   std::optional<double> ours() const;
-  /// ours - published.
+  /// The run's result less the published one.
   std::optional<double> difference() const;
   /// The row's verdict; nothing when the row is not judged by itself, and for a
   /// trial.
   std::optional<CardVerdict> verdict() const;
 };
 
-/// What a card says about its runs.
+/// Report of a card on its runs.
 struct CardReport {
   Card card = {};
   std::string command = {};

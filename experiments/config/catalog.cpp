@@ -41,7 +41,7 @@ ListedTable keyed_table(std::string kind, std::string what, std::string key,
   return table;
 }
 
-/// Rows without keys.
+/// A table whose rows have no keys.
 template <class Make>
 ListedTable plain_table(std::string kind, std::string what, std::string key,
                         std::span<const Row<Make>> rows) {

@@ -25,8 +25,8 @@ struct ListedTable {
   std::vector<ListedRow> rows = {};
 };
 
-/// All tables, as they are now. The keys of each row are what its own
-/// description says: the one that also reads them from a config.
+/// All tables, as they are now. The keys of each row come from its own
+/// description, which also reads them from a config.
 std::vector<ListedTable> listed_tables();
 
 /// The table of that kind; nullptr: there is none.
@@ -45,7 +45,7 @@ std::vector<KnownKey> known_keys();
 /// The keys for config_manual(), with what must be said for them in the text.
 std::vector<KeyDoc> docs_of(std::span<const KnownKey> keys);
 
-/// "lr" of "optimizer.lr".
+/// Last part of a key: "lr" of "optimizer.lr".
 std::string_view key_name(std::string_view path);
 
 /// "boundary.policy" of "boundary.2.policy" and "boundary.last.policy": the

@@ -27,7 +27,7 @@ std::vector<KeyDoc> manual_with(const ConfigNode& table,
                                 const Describe& describe);
 
 /// All keys that `describe` can describe in the table `path`, which is there
-/// `with` that choice.
+/// under the choice `with`.
 std::vector<KnownKey> keys_below(const std::string& path,
                                  const std::string& with,
                                  const Describe& describe);
@@ -36,13 +36,14 @@ std::vector<KnownKey> keys_below(const std::string& path,
 /// has one element.
 ConfigNode table_saying(std::string_view path, const std::string& value);
 
-/// 'model.name = "gpt"'.
+/// A choice as text: 'model.name = "gpt"'.
 std::string saying(std::string_view key, std::string_view value);
 
 bool has_path(std::span<const KeyDoc> docs, std::string_view path);
 bool has_path(std::span<const KnownKey> keys, std::string_view path);
 
-/// Adds the key, or what it is there with to the same one.
+/// Adds a key; or, where the key is there already, the choice under which it
+/// is.
 void add_key(const KnownKey& key, std::vector<KnownKey>& known);
 
 }  // namespace sluice

@@ -15,6 +15,7 @@
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/graph_rules.h"
 #include "experiments/config/lengths.h"
+#include "experiments/config/on_device.h"
 #include "experiments/config/own_loop_rules.h"
 #include "experiments/config/phase_plans.h"
 #include "experiments/config/pinned_files.h"
@@ -115,6 +116,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
       experiment.plans, static_cast<std::size_t>(experiment.slack));
   finish_resolved(top, experiment);
   check_graphs(experiment, top);
+  check_on_device(experiment, top);
 }
 
 }  // namespace

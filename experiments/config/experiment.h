@@ -24,8 +24,8 @@ namespace sluice {
 /// The name in [model] of the layers of a program of one's own.
 inline constexpr std::string_view kOwnModel = "own";
 
-/// One experiment: the keys of its config, and what they come to once it is
-/// resolved, but for what needs weights. `threads`, `length` and
+/// One experiment: the keys of its config, and what follows from them once it
+/// is resolved, without what needs weights. `threads`, `length` and
 /// checkpoint.keep.every are derived in their places. Workers are made from it,
 /// in this process or in another that reads the same resolved config.
 struct Experiment : Settings {

@@ -17,7 +17,7 @@ struct LayerFault {
   std::string text = {};  ///< what LibTorch says
 };
 
-/// What a training forward of zeros came to.
+/// Result of a training forward of zeros.
 struct LayerTrial {
   std::vector<Tensors> outputs = {};  ///< of the layers before the fault
   std::optional<LayerFault> fault = {};

@@ -25,7 +25,7 @@ bool is_table(const KeyDoc& key) {
   return key.type == "table" || key.type == "list of tables";
 }
 
-/// How the keys below a table begin.
+/// Prefix of the keys below a table.
 std::string prefix_of(const KeyDoc& table) {
   return table.path + (table.type == "table" ? "" : "[]");
 }

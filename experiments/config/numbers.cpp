@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 22> kNoNumbers = {
     "forecast",   "cuda_ipc", "equal_builds", "logger",     "gradient_norms",
     "mps",        "graphs"};
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
-constexpr std::array<std::string_view, 4> kNoNumbersOfData = {
-    "root", "prefetch", "tokenizer_model", "cache"};
+constexpr std::array<std::string_view, 5> kNoNumbersOfData = {
+    "root", "prefetch", "on_device", "tokenizer_model", "cache"};
 /// Keys of a text that have no effect where its tokens are bytes.
 constexpr std::array<std::string_view, 4> kOfSubWords = {
     "tokenizer", "tokenizer_sha256", "tokenizer_kind", "vocabulary"};
@@ -74,7 +74,7 @@ bool is_default(const ConfigNode& table, std::string_view key,
   return found == nullptr || *found == value;
 }
 
-/// What of a pipeline changes numbers.
+/// The keys of a pipeline that change numbers.
 ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
   ConfigNode numbers = without(pipeline, kNoNumbersOfPipeline);
   if (is_default(pipeline, "weights", {.value = std::string("latest")}))

@@ -18,7 +18,8 @@
 namespace sluice {
 namespace {
 
-/// What `sluice run` decides by these keys, a loop of one's own does by itself.
+/// Keys by which `sluice run` decides what a loop of one's own decides by
+/// itself.
 constexpr const char* kLoopKeys[] = {
     "name",           "epochs",   "limit",      "batch_size",   "drop_last",
     "evaluate_every", "drain",    "checkpoint", "early_stop",   "allocator",

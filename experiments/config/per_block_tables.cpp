@@ -32,7 +32,7 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
   return false;
 }
 
-/// A number may have hundreds of digits.
+/// The digits cut short: a number may have hundreds.
 std::string short_digits(const std::string& digits) {
   constexpr std::size_t kMost = 20;
   return fmt::format("{}{}", std::string_view(digits).substr(0, kMost),

@@ -27,7 +27,7 @@ struct Preset {
   bool is_of_replicas() const {
     return config.find("[replicas]") != std::string_view::npos;
   }
-  /// Folder in experiments/configs.
+  /// Folder of the preset's configs, in experiments/configs.
   std::string_view folder() const {
     if (!configs.empty()) return configs;
     return is_of_replicas() ? "replicas" : "pipelines";

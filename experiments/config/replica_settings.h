@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What sums over replicas in processes.
+/// Library that sums over replicas in processes.
 enum class GroupKind : std::uint8_t { links, mpi, nccl };
 
 /// Copies of every block.

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-/// Written by --resume itself.
+/// Keys that --resume itself writes.
 constexpr std::string_view kSince = "replicas.since";
 
 /// A value of a config that is no table.

@@ -25,7 +25,7 @@ struct KeyChange {
 std::vector<KeyChange> changed_keys(const ConfigNode& before,
                                     const Experiment& now);
 
-/// "batch_size = 16, before 64"
+/// The change as text: "batch_size = 16, before 64".
 std::string values_text(const KeyChange& change);
 /// One line: values, class, and what the change does from `turn` on.
 std::string text_of(const KeyChange& change, std::int64_t turn);

@@ -108,6 +108,7 @@ constexpr std::array kRows = {
     ResumeClass{"data.validation_seed", kRefused, kOtherSplit},
     ResumeClass{"data.root", kFree, kFilesCompared},
     ResumeClass{"data.prefetch", kFree},
+    ResumeClass{"data.on_device", kFree},
     ResumeClass{"data.cache", kFree},
     ResumeClass{"data.tokenizer_model", kFree, kFilesCompared},
     ResumeClass{"data.evaluate_training", kAnew,

@@ -15,7 +15,7 @@ enum class ResumeEffect : std::uint8_t {
   anew,    ///< numbers are others from the first resumed turn on
   refused  ///< what was trained and counted before would mean another thing
 };
-/// "free", "anew" or "refused".
+/// Name of a class: "free", "anew" or "refused".
 std::string_view name_of(ResumeEffect on_resume);
 
 /// Class of a key, or of all keys below a table that have no row of their own.

@@ -18,6 +18,7 @@
 #include "experiments/config/block_devices.h"
 #include "experiments/config/files/common_keys.h"
 #include "experiments/config/left_out.h"
+#include "experiments/config/on_device.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/config/plan_rules.h"
 #include "experiments/config/replica_counts.h"
@@ -207,7 +208,7 @@ void read_optimizer(Fields& fields, Experiment& experiment) {
   experiment.optimizers.push_back(std::move(options));
 }
 
-/// What the resolved config says of the boundary above block k, but for its
+/// Table of the boundary above block k in the resolved config, without its
 /// codec, which no timetable changes.
 ConfigNode policy_config(const Experiment& experiment, int block) {
   ConfigNode config =
@@ -241,6 +242,7 @@ void read_data(Fields& top, const std::string& data_root,
                 .unit = "batches",
                 .min = 0,
                 .max = 1024});
+    describe_on_device(fields);
     LabelNoise noise;
     noise.describe(fields);
     Mixup mixup;

@@ -59,8 +59,8 @@ class PatternUse {
   std::map<std::pair<std::size_t, std::string>, Use> uses_;
 };
 
-/// Patterns that a config gives all blocks need match in one of them only, so
-/// uses are counted over all blocks.
+/// Uses of patterns over all blocks: one that a config gives all blocks need
+/// match in one of them only.
 PatternUse pattern_use(const Experiment& experiment) {
   PatternUse use;
   for (int block = 1; block <= experiment.blocks(); ++block) {

@@ -12,7 +12,7 @@ namespace sluice {
 /// so by themselves (check_labels_are_classes()). `loss`: the name of its row.
 void check_targets(const Experiment& experiment, std::string_view loss,
                    const Fields& top);
-/// Checks the phases of a timetable likewise.
+/// Checks the phases of a timetable in the same way.
 void check_switches(const Experiment& experiment, const Fields& top);
 
 }  // namespace sluice

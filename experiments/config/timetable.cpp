@@ -88,7 +88,8 @@ void check_switch(const SwitchSettings& when, const Fields& fields) {
                   "give one of them");
 }
 
-/// Absent from the resolved config of a phase, as from those of older runs.
+/// Reads `repeat`, which is absent from the resolved config of a phase, as from
+/// those of older runs.
 std::optional<std::int64_t> read_repeat(Fields& fields) {
   ConfigNode written;
   fields.key("repeat", written, "integer",

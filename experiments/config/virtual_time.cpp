@@ -63,7 +63,7 @@ void set_slowness(const std::vector<std::string>& slow,
   }
 }
 
-/// "learn_input".
+/// Key of an op's cost: "learn_input".
 std::string key_of(const OpRow& row) {
   std::string key(row.name);
   std::replace(key.begin(), key.end(), ' ', '_');

@@ -34,7 +34,7 @@ struct AssistOptions {
 /// any number of threads. A value type.
 class Assistant {
  public:
-  /// `elements`: of an input.
+  /// Makes an assistant. `elements`: number of elements of an input.
   Assistant(std::int64_t elements, std::int64_t classes);
 
   /// Inputs float32 [N, ...], labels int64 [N] -> a vote in [0, 1] for each.

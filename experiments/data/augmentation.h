@@ -36,7 +36,7 @@ struct Augmentation {
 /// Reads the table `augment` of a data set's options.
 Augmentation read_augmentation(Fields& options);
 
-/// What happens to one image in one epoch. Pixel (y, x) of the result is pixel
+/// Random change of an image in an epoch. Pixel (y, x) of the result is pixel
 /// (y + down, x + right) of the image, or of its mirror image.
 struct ImageChange {
   std::int64_t down = 0;

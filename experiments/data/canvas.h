@@ -21,7 +21,7 @@ class Canvas {
   /// overlap the darker one shows. What lies outside is left out.
   void line(Point from, Point to, double radius, double ink);
 
-  /// Row by row.
+  /// The pixels, row by row.
   const std::array<double, kSide * kSide>& levels() const { return levels_; }
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 using Tell = std::function<void(const std::string&)>;
 
-/// Why a batch of these samples is not to be trained on; empty: it is.
+/// Reason not to train on a batch of these samples; empty: it is.
 std::string damage_of(const Samples& samples,
                       std::span<const std::int64_t> indices) {
   try {

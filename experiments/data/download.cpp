@@ -49,7 +49,7 @@ class PartialFile {
       throw UserError("{}: another process is downloading it", path_);
     }
   }
-  /// Leaves no empty file.
+  /// Removes a file that stayed empty.
   ~PartialFile() {
     struct stat status = {};
     if (::fstat(descriptor_, &status) == 0 && status.st_size == 0)
@@ -64,7 +64,7 @@ class PartialFile {
     if (::fstat(descriptor_, &status) != 0) fail_writing(path_, errno);
     return status.st_size;
   }
-  /// False with errno when that fails, as below.
+  /// Empties the file; false with errno when that fails, as below.
   bool empty() { return ::ftruncate(descriptor_, 0) == 0; }
   bool append(const char* data, std::size_t bytes) {
     while (bytes > 0) {

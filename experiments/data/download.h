@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Bytes of the file that are here, and of all of it.
+/// Called with the bytes of the file that are here, and those of all of it.
 using DownloadProgress = std::function<void(std::int64_t, std::int64_t)>;
 
 /// Gets `url` (http or https), which has `bytes`, into the file `path`. What is

@@ -24,7 +24,7 @@ class ImageSplitFiles {
   const std::string& name() const { return name_; }
   const std::vector<ImageFile>& files() const { return files_; }
   bool is_walked_ahead() const { return is_walked_ahead_; }
-  /// Walks at the first call.
+  /// Summary of the walks through the files, which begin at the first call.
   const WalkSummary& summary() const;
   /// Throws UserError, naming the first, where images can't be decoded.
   void check() const;
@@ -48,14 +48,14 @@ class FoundImages {
   using SplitFiles = std::shared_ptr<const ImageSplitFiles>;
   const SplitFiles& train() const { return splits_.at(0); }
   const SplitFiles& test() const { return splits_.at(1); }
-  /// May have no file.
+  /// Files of the validation split, which may have none.
   const SplitFiles& validation() const { return splits_.at(2); }
-  /// DataSet's.
+  /// The listing that a DataSet has.
   const std::string& listing() const { return listing_; }
 
-  /// DataSet::found. Walks the splits that are walked ahead.
+  /// Text for DataSet::found. Walks the splits that are walked ahead.
   std::vector<std::string> clauses() const;
-  /// DataSet::walk.
+  /// Walks through all splits, for DataSet::walk.
   std::vector<FoundFile> walk() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kSideOfImage = 28;
 constexpr std::int64_t kClasses = 10;
 
 /// The files of one split.
@@ -25,9 +25,9 @@ struct SplitFiles {
 std::int64_t agreed_size(const SplitFiles& files,
                          const std::vector<std::int64_t>& images,
                          const std::vector<std::int64_t>& labels) {
-  if (images[1] != kSide || images[2] != kSide) {
+  if (images[1] != kSideOfImage || images[2] != kSideOfImage) {
     throw UserError("{}: has images of {}x{}, expected {}x{}", files.images,
-                    images[1], images[2], kSide, kSide);
+                    images[1], images[2], kSideOfImage, kSideOfImage);
   }
   if (images[0] == 0) throw UserError("{}: has no image", files.images);
   if (images[0] != labels[0]) {
@@ -60,8 +60,10 @@ MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
                        double std) {
   const Augmentation augmentation = read_augmentation(options);
   const ValidationOptions validation = read_validation(options);
-  const ImageFormat format = {
-      .height = kSide, .width = kSide, .mean = {mean}, .std = {std}};
+  const ImageFormat format = {.height = kSideOfImage,
+                              .width = kSideOfImage,
+                              .mean = {mean},
+                              .std = {std}};
   return [=](const std::string& root) {
     ImageSplit train = open_split(root, folder, "train");
     ImageSplit test = open_split(root, folder, "t10k");

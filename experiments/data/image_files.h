@@ -28,9 +28,9 @@ struct ImageFilesOptions {
   /// Whether images that can't be decoded are left out.
   bool leaves_out_damaged = false;
 
-  /// The keys size and resize.
+  /// Reads the keys size and resize.
   void describe_size(Fields& fields);
-  /// The keys exif_orientation and on_bad.
+  /// Reads the keys exif_orientation and on_bad.
   void describe_reading(Fields& fields);
 };
 

@@ -12,7 +12,7 @@ class SkippedFiles {
  public:
   /// `kind`: a noun, with "|" where its plural has an s, or a file's ending.
   void add(const std::string& kind) { ++counts_[kind]; }
-  /// "2 .webp, 1 hidden file"; empty: nothing.
+  /// Counts in words: "2 .webp, 1 hidden file"; empty: nothing was left out.
   std::string text() const;
 
  private:

@@ -28,6 +28,8 @@ class ImagesInMemory final : public ImageStore {
     return labels_[places_of(index)];
   }
 
+  const std::uint8_t* all_pixels() const override { return pixels_.data(); }
+
   const std::uint8_t* pixels(
       std::int64_t index, const Crop& crop,
       std::vector<std::uint8_t>& scratch) const override {

@@ -38,6 +38,8 @@ class ImageStore {
   virtual const std::uint8_t* pixels(
       std::int64_t index, const Crop& crop,
       std::vector<std::uint8_t>& scratch) const = 0;
+  /// The bytes of all samples, one after the other; nullptr: they don't lie so.
+  virtual const std::uint8_t* all_pixels() const { return nullptr; }
 };
 
 /// Images in memory, one after the other as in Images. There are as many bytes

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 /// Bytes of a file; a picture with the most pixels takes less.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 28;
-/// Files from which on an answer is kept.
+/// Number of files from which on a walk's answer is kept.
 constexpr std::size_t kKeptFrom = 256;
 constexpr std::string_view kBeginning = "walked\t";
 
@@ -53,7 +53,7 @@ std::size_t threads_for(std::size_t files) {
   return std::clamp<std::size_t>(files / kFilesEach, 1, cores);
 }
 
-/// Names all that an answer follows from.
+/// Name of a kept answer, made of all that it follows from.
 std::string key_of(std::span<const std::string> paths) {
   std::string text = "walk 1\n";
   for (const std::string& path : paths) {

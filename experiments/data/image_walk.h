@@ -17,7 +17,7 @@ struct WalkedImage {
   std::string damage = {};  ///< the error that names it; empty: none
 };
 
-/// Decodes all of them, on all cores; the answers have the order of the paths.
+/// Decodes all images, on all cores; the answers have the order of the paths.
 std::vector<WalkedImage> walk_images(std::span<const std::string> paths);
 
 /// Result of a walk through images.

@@ -7,9 +7,12 @@
 #include <utility>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
+#include "experiments/data/input_store.h"
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
 
@@ -127,7 +130,8 @@ class ImageSamples final : public Samples {
       : format_(std::move(format)),
         augmentation_(augmentation),
         images_(std::move(images)),
-        values_(normalised_values(format_)) {}
+        values_(normalised_values(format_)),
+        store_(images_->all_pixels() == nullptr ? nullptr : store_of_all()) {}
 
   std::int64_t size() const override { return images_->size(); }
 
@@ -151,22 +155,65 @@ class ImageSamples final : public Samples {
     Batch batch;
     batch.inputs = at::empty(
         {count, format_.channels, format_.height, format_.width}, at::kFloat);
-    batch.labels = at::empty({count}, at::kLong);
+    batch.labels = labels_of(indices);
     auto* input = batch.inputs.mutable_data_ptr<float>();
-    auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
     Scratch scratch;
     for (const std::int64_t index : indices) {
-      SLUICE_CHECK(index >= 0 && index < size(), "sample {} of {}", index,
-                   size());
       write(index, key, scratch, input);
       input += format_.bytes();
-      *label++ = images_->label(index);
     }
+    return batch;
+  }
+
+  std::shared_ptr<const InputStore> input_store(bool augmented) const override {
+    const bool changes =
+        augmentation_.changes() || augmentation_.resized_crop > 0;
+    return augmented && changes ? nullptr : store_;
+  }
+  Batch places(std::span<const std::int64_t> indices, EpochKey) const override {
+    Batch batch;
+    batch.inputs = at::tensor(
+        at::ArrayRef<std::int64_t>(indices.data(), indices.size()), at::kLong);
+    batch.labels = labels_of(indices);
     return batch;
   }
 
  private:
   std::size_t plane() const { return size_of(format_.height * format_.width); }
+
+  at::Tensor labels_of(std::span<const std::int64_t> indices) const {
+    const at::Tensor labels = at::empty({std::ssize(indices)}, at::kLong);
+    auto* label = labels.mutable_data_ptr<std::int64_t>();
+    for (const std::int64_t index : indices) {
+      SLUICE_CHECK(index >= 0 && index < size(), "sample {} of {}", index,
+                   size());
+      *label++ = images_->label(index);
+    }
+    return labels;
+  }
+
+  /// The pixels as they lie in memory, and what they are as inputs.
+  std::shared_ptr<const InputStore> store_of_all() const {
+    return std::make_shared<const InputStore>(
+        images_->size() * format_.bytes(),
+        [format = format_, images = images_, values = values_] {
+          // Only read, on its way to a device.
+          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+          auto* pixels = const_cast<std::uint8_t*>(images->all_pixels());
+          const at::Tensor rows = at::from_blob(
+              pixels,
+              {images->size(), format.channels, format.height, format.width},
+              at::kByte);
+          const at::Tensor table =
+              at::empty({format.channels * 256}, at::kFloat);
+          auto* value = table.mutable_data_ptr<float>();
+          for (const std::array<float, 256>& each : values)
+            value = std::copy(each.begin(), each.end(), value);
+          const at::Tensor steps =
+              at::arange(format.channels, at::kInt).mul_(256);
+          return InputTable{rows, table, steps.view({1, -1, 1, 1})};
+        });
+  }
 
   void write(std::int64_t index, EpochKey key, Scratch& scratch,
              float* input) const {
@@ -226,6 +273,7 @@ class ImageSamples final : public Samples {
   Augmentation augmentation_;
   std::shared_ptr<const ImageStore> images_;
   std::vector<std::array<float, 256>> values_;
+  std::shared_ptr<const InputStore> store_;
 };
 
 std::shared_ptr<const Samples> samples_of(

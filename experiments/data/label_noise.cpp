@@ -28,7 +28,20 @@ class NoisyLabels final : public Samples {
 
   Batch batch(std::span<const std::int64_t> indices,
               EpochKey key) const override {
-    Batch batch = of_->batch(indices, key);
+    return with_noise(of_->batch(indices, key), indices, key);
+  }
+
+  std::shared_ptr<const InputStore> input_store(bool augmented) const override {
+    return of_->input_store(augmented);
+  }
+  Batch places(std::span<const std::int64_t> indices,
+               EpochKey key) const override {
+    return with_noise(of_->places(indices, key), indices, key);
+  }
+
+ private:
+  Batch with_noise(Batch batch, std::span<const std::int64_t> indices,
+                   EpochKey key) const {
     // Labels [N], in memory of their own.
     auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
     for (const std::int64_t index : indices) {
@@ -38,7 +51,6 @@ class NoisyLabels final : public Samples {
     return batch;
   }
 
- private:
   std::int64_t label_instead_of(std::int64_t label, std::int64_t position,
                                 std::uint64_t seed) const {
     KeyedRandom random(random_key(

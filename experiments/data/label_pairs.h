@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// For models that train on pairs (Model::trains_on_pairs): inputs [N, 2, D],
-/// each sample flattened, with its label written into it
+/// Samples for models that train on pairs (Model::trains_on_pairs): inputs [N,
+/// 2, D], each sample flattened, with its label written into it
 /// (modules/label_in_sample.h) and then with a wrong one, any of the others
 /// being as likely, drawn by (seed, epoch, sample). Labels are 0: the place of
 /// the right one.

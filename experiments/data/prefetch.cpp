@@ -103,7 +103,7 @@ class PrefetchedSource final : public Source {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_:
+  // The members below are guarded by mutex_.
   std::deque<std::optional<Batch>> ready_;  // empty: it could not be made
   std::int64_t next_ = 0;
   std::uint64_t course_ = 0;

@@ -12,7 +12,7 @@ struct OrderOptions {
   bool shuffled = true;
   /// Leaves out the last batch of an epoch when it is not full.
   bool drop_last = false;
-  /// False: samples of a training split too come without random changes.
+  /// Whether samples of a training split come with random changes.
   bool augmented = true;
   /// Whether batches come with what the inputs were before normalisation.
   bool raw_inputs = false;

@@ -15,6 +15,10 @@ at::Tensor Samples::raw(const at::Tensor&) const {
       "and only images have such: choose another head");
 }
 
+Batch Samples::places(std::span<const std::int64_t>, EpochKey) const {
+  throw InternalError("samples without a store of inputs have no places");
+}
+
 SampleSource::SampleSource(std::shared_ptr<const Samples> samples,
                            OrderOptions options)
     : samples_(std::move(samples)),

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
+#include "experiments/data/input_store.h"
 #include "lib/blocks/source.h"
 
 namespace sluice {
@@ -11,7 +13,7 @@ namespace sluice {
 struct EpochKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  /// False: without the random changes that a training split makes.
+  /// Whether samples have the random changes that a training split makes.
   bool augmented = true;
 };
 
@@ -29,6 +31,17 @@ class Samples {
   /// What the inputs of a batch were before normalisation, in 0..1. Throws
   /// UserError where there is no such thing.
   virtual at::Tensor raw(const at::Tensor& inputs) const;
+  /// The inputs of all samples, where those of a batch, augmented or not, are
+  /// some of them as they are; nullptr: batch() makes them. Lives as long as
+  /// the samples.
+  virtual std::shared_ptr<const InputStore> input_store(
+      bool /*augmented*/) const {
+    return nullptr;
+  }
+  /// As batch(), with places in input_store() for inputs: int64 [N]. To be
+  /// called where there is a store.
+  virtual Batch places(std::span<const std::int64_t> indices,
+                       EpochKey key) const;
   /// What names the sample outside of Sluice: its index, or of a text the first
   /// byte or token of its window.
   virtual std::int64_t position(std::int64_t index, EpochKey key) const = 0;

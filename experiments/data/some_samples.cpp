@@ -21,10 +21,15 @@ class SomeSamples final : public Samples {
 
   Batch batch(std::span<const std::int64_t> indices,
               EpochKey key) const override {
-    Indices of_all;
-    of_all.reserve(indices.size());
-    for (const std::int64_t index : indices) of_all.push_back(index_of(index));
-    return all_->batch(of_all, key);
+    return all_->batch(indices_of(indices), key);
+  }
+
+  std::shared_ptr<const InputStore> input_store(bool augmented) const override {
+    return all_->input_store(augmented);
+  }
+  Batch places(std::span<const std::int64_t> indices,
+               EpochKey key) const override {
+    return all_->places(indices_of(indices), key);
   }
 
   at::Tensor raw(const at::Tensor& inputs) const override {
@@ -36,6 +41,12 @@ class SomeSamples final : public Samples {
   }
 
  private:
+  Indices indices_of(std::span<const std::int64_t> indices) const {
+    Indices of_all;
+    of_all.reserve(indices.size());
+    for (const std::int64_t index : indices) of_all.push_back(index_of(index));
+    return of_all;
+  }
   std::int64_t index_of(std::int64_t index) const {
     return indices_.at(static_cast<std::size_t>(index));
   }

@@ -23,7 +23,7 @@ struct StoredArray {
   std::int64_t rows() const { return array.sizes.at(0); }
   /// Values of a row.
   std::int64_t width() const;
-  /// "[3, 2]"
+  /// The shape as text: "[3, 2]".
   std::string sizes_text() const;
 };
 

@@ -81,7 +81,7 @@ TextParts parts_of(std::string_view text, const TextCut& cut) {
           text.substr(test)};
 }
 
-/// Names all that the tokens follow from.
+/// Name of a cache entry, made of all that the tokens follow from.
 std::string key_of(std::string_view text, const TextCut& cut,
                    const SubWordOptions& options, const std::string& model) {
   const std::string tokenizer =

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Where the tokenizer of a text comes from.
+/// Source of a text's tokenizer.
 struct SubWordOptions {
   /// A model file of sentencepiece, below the root or absolute; empty: one is
   /// trained from the training part of the text.

@@ -38,7 +38,7 @@ DataSet open_text(const std::string& path, const TextOptions& options);
 /// The option `file`, below the root or absolute; as bytes or, with
 /// `tokenizer`, as sub-words (open_sub_words()).
 MakeDataSet configure_text(Fields& options);
-/// root/tinyshakespeare/input.txt.
+/// Tiny Shakespeare from root/tinyshakespeare/input.txt.
 MakeDataSet configure_tiny_shakespeare(Fields& options);
 
 }  // namespace sluice

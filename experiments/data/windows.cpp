@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
+#include "experiments/data/input_store.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
@@ -22,10 +24,41 @@ std::int64_t offset_of(const Windows& windows, EpochKey key) {
       random.below(static_cast<std::uint64_t>(windows.context)));
 }
 
+std::size_t size_of(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+
+/// Tokens that inputs may have, from the first one of the split on.
+std::int64_t tokens_of_inputs(const Windows& windows) {
+  return windows.count * windows.context +
+         (windows.move ? windows.context - 1 : 0);
+}
+
+/// Read in pieces: a split may be as large as the memory.
+InputTable table_of(const Windows& windows, const ReadTokens& read) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  const std::int64_t count = tokens_of_inputs(windows);
+  const at::Tensor rows = at::empty({count}, at::kInt);
+  auto* row = rows.mutable_data_ptr<std::int32_t>();
+  std::vector<std::int64_t> piece;
+  for (std::int64_t done = 0; done < count; done += std::ssize(piece)) {
+    piece.resize(size_of(std::min(kPiece, count - done)));
+    read(windows.begin + done, piece);
+    for (const std::int64_t token : piece)
+      *row++ = static_cast<std::int32_t>(token);
+  }
+  return {.rows = rows,
+          .steps = at::arange(windows.context, at::kLong).unsqueeze(0)};
+}
+
 class WindowSamples final : public Samples {
  public:
   WindowSamples(const Windows& windows, ReadTokens read)
-      : windows_(windows), read_(std::move(read)) {}
+      : windows_(windows),
+        read_(std::move(read)),
+        store_(std::make_shared<const InputStore>(
+            tokens_of_inputs(windows) * std::int64_t{sizeof(std::int32_t)},
+            [windows, read = read_] { return table_of(windows, read); })) {}
 
   std::int64_t size() const override { return windows_.count; }
   std::int64_t position(std::int64_t index, EpochKey key) const override {
@@ -34,7 +67,7 @@ class WindowSamples final : public Samples {
 
   Batch batch(std::span<const std::int64_t> indices,
               EpochKey key) const override {
-    const auto count = static_cast<std::int64_t>(indices.size());
+    const std::int64_t count = std::ssize(indices);
     Batch batch;
     batch.inputs = at::empty({count, windows_.context}, at::kLong);
     batch.labels = at::empty({count, windows_.context}, at::kLong);
@@ -50,9 +83,30 @@ class WindowSamples final : public Samples {
     return batch;
   }
 
+  std::shared_ptr<const InputStore> input_store(bool) const override {
+    return store_;
+  }
+  Batch places(std::span<const std::int64_t> indices,
+               EpochKey key) const override {
+    const std::int64_t count = std::ssize(indices);
+    Batch batch;
+    batch.inputs = at::empty({count}, at::kLong);
+    batch.labels = at::empty({count, windows_.context}, at::kLong);
+    auto* place = batch.inputs.mutable_data_ptr<std::int64_t>();
+    auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
+    for (const std::int64_t index : indices) {
+      const std::int64_t first = position(index, key);
+      *place++ = first - windows_.begin;
+      read_(first + 1, {label, size_of(windows_.context)});
+      label += windows_.context;
+    }
+    return batch;
+  }
+
  private:
   Windows windows_;
   ReadTokens read_;
+  std::shared_ptr<const InputStore> store_;
 };
 
 }  // namespace

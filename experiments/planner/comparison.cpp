@@ -30,7 +30,7 @@ struct Candidate {
   std::vector<Candidate> tries = {};
 };
 
-/// K blocks in R replicas.
+/// A number of blocks, K, and of replicas, R.
 struct Shape {
   std::int64_t blocks = 1;
   std::int64_t replicas = 1;
@@ -156,7 +156,7 @@ class Measurement {
   const std::vector<double>& alone() const { return alone_; }
 
  private:
-  /// Fewer where a batch takes long.
+  /// Chooses the turns of a round: fewer where a batch takes long.
   void choose_turns() {
     seconds_of_one(one_, {.warm_up = 1, .measured = 1});
     const double turn = seconds_of_one(one_, {.warm_up = 0, .measured = 1});

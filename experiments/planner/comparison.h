@@ -16,12 +16,12 @@ namespace sluice::planner {
 struct ComparisonOptions {
   std::vector<PlannedMethod> methods = {};
   std::vector<std::int64_t> blocks = {2, 4};
-  std::vector<std::int64_t> replicas = {1};  ///< each with each of those
+  std::vector<std::int64_t> replicas = {1};  ///< each with all of `blocks`
   Machine machine = this_machine();
   /// Rounds go on while there is time for another; there is always one.
   double seconds = 60;
   std::int64_t most_rounds = 9;
-  /// Told what is measured; may be empty.
+  /// Called with what is being measured; may be empty.
   std::function<void(const std::string&)> progress = {};
 };
 

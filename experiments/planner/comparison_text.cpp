@@ -59,7 +59,7 @@ std::string utilisation_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// Unknown without our allocator.
+/// Memory as text; unknown where Sluice's allocator isn't used.
 std::string memory_text(const Prediction& row) {
   std::vector<std::string> parts;
   for (const records::Memory& memory : row.memory)
@@ -71,8 +71,8 @@ std::string memory_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// Empty for one block, which the others are measured by, and where rounds are
-/// too few for an interval.
+/// Quartiles as text; empty for one block, which the others are measured by,
+/// and where rounds are too few for an interval.
 std::string quartiles_text(const Prediction& row, std::int64_t rounds) {
   return row.blocks * row.replicas == 1 || rounds < kFewRounds
              ? ""
@@ -107,7 +107,7 @@ std::string line_of(const Prediction& row, std::int64_t rounds) {
   return line + "\n";
 }
 
-/// "backprop in 2 blocks, 4 replicas"
+/// A shape as text: "backprop in 2 blocks, 4 replicas".
 std::string shape_text(const Prediction& row) {
   std::string text = row.method;
   if (row.blocks > 1) text += fmt::format(" in {} blocks", row.blocks);

@@ -27,7 +27,7 @@ namespace {
 constexpr std::int64_t kFirstCounted = 10;
 constexpr std::int64_t kEndCounted = 22;
 
-/// What the records of a run say.
+/// Figures that the records of a run give.
 class RecordTally final : public Sink {
  public:
   void write(const Record& record) override {
@@ -241,7 +241,7 @@ void append_axis(std::string& text, const std::string& part) {
   text += (text.empty() ? "" : "; ") + part;
 }
 
-/// "1 update", "3 updates".
+/// A number with its noun: "1 update", "3 updates".
 std::string counted_as(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }

@@ -15,7 +15,7 @@
 namespace sluice::planner {
 namespace {
 
-/// No two values are the same.
+/// Numbers of which no two are the same.
 at::Tensor samples_of(std::int64_t count, const SampleShape& shape) {
   std::vector<std::int64_t> sizes = {count};
   sizes.insert(sizes.end(), shape.begin(), shape.end());

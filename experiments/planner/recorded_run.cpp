@@ -93,7 +93,7 @@ class Lanes {
     actions_ = &trace.actions;
   }
 
-  /// The place of the last one of a block that has begun by then.
+  /// Place of the block's last action that has begun by then.
   std::optional<std::size_t> at(int block, double time) const {
     const auto lane = lanes_.find(block);
     if (lane == lanes_.end()) return std::nullopt;

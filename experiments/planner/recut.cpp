@@ -62,7 +62,7 @@ bool has_head(const RunPlan& plan, std::size_t k) {
          !plan.blocks[k].gradient_from_above;
 }
 
-/// What boundaries cost beside the layers, on average.
+/// Mean costs of boundaries, beside those of layers.
 struct ExtraCosts {
   double head = 0;
   double learn = 0;

@@ -12,8 +12,8 @@
 /// Text with which a plug-in's stamp begins in its file.
 #define SLUICE_STAMP_BEGIN "sluice-plug-in: "
 
-/// What program and plug-in must agree on, in one line: layouts of types and
-/// inline functions follow from it.
+/// Stamp on which program and plug-in must agree, in one line: layouts of types
+/// and inline functions follow from it.
 #define SLUICE_PLUGIN_STAMP                                                \
   SLUICE_STAMP_BEGIN                                                       \
   "Sluice " SLUICE_HEADERS ", LibTorch " TORCH_VERSION                     \

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kAxesColumns = 7;
 using AxesRow = std::array<std::string, kAxesColumns>;
 
-/// "0.75", and nothing for nothing.
+/// A number as text: "0.75"; empty for nothing.
 std::string axes_figure(double figure) {
   return figure == 0 ? "" : fmt::format("{:.3g}", figure);
 }

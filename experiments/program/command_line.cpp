@@ -84,7 +84,7 @@ void print_topics(CLI::App& app) {
                beginning_of(command->get_description()));
 }
 
-/// "data order": a command, and commands below it.
+/// Prints help about a command, or one below it: "data order".
 bool print_command(CLI::App& app, const std::vector<std::string>& words) {
   CLI::App* command = &app;
   for (const std::string& word : words) {

@@ -124,7 +124,7 @@ std::vector<std::string> with_files(std::vector<std::string> keys) {
   return keys;
 }
 
-/// The run that is continued as it was, but for overrides of these keys.
+/// The continued run as it was, except for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
   ConfigArguments own = {config.config, {}, config.plugins};
@@ -162,7 +162,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
   return read_and_tell(config_for_cut(run, ranges, config.overrides));
 }
 
-/// Unknown without our allocator.
+/// Memory as text; unknown where Sluice's allocator isn't used.
 std::string peak_text(const records::Memory& memory) {
   if (!memory.peak_bytes) return "-";
   return fmt::format("{:.1f}",
@@ -344,9 +344,9 @@ int run_command(const RunArguments& given) {
   try {
     return run_one(arguments, given.fast_dev_run, rank, signals, has_begun);
   } catch (const Disagreement&) {
-    throw;  // of which they know
+    throw;  // which the other ranks know
   } catch (const InterruptError&) {
-    throw;  // they have signals of their own
+    throw;  // other ranks have signals of their own
   } catch (const std::exception& error) {
     // Send any error before the start to the other ranks; later they notice
     // lost links.

@@ -22,7 +22,8 @@ struct ConfigArguments {
 ConfigNode config_of(const ConfigArguments& arguments);
 Experiment experiment_of(const ConfigArguments& arguments);
 
-/// Reads it, and says on stderr what of it is left out (left_out.h).
+/// Reads the experiment of a config, and says on stderr what of the config is
+/// left out (left_out.h).
 Experiment read_and_tell(const ConfigNode& config);
 /// Experiment of a run that is to begin, or is planned: with the checks of
 /// start_checks.h. Throws UserError where one refuses it.

@@ -83,7 +83,7 @@ NumberedPart numbered_part(const std::string& typed) {
   return {path.substr(0, number), all.substr(0, table)};
 }
 
-/// Keys, with a "=" behind.
+/// Keys that may follow, with a "=" behind each.
 Ways ways_of_keys(const std::string& typed) {
   const NumberedPart part = numbered_part(typed);
   Ways ways;

@@ -34,7 +34,7 @@ KeyedKinds kinds_of(const DataOrderArguments& arguments) {
   return kinds;
 }
 
-/// "2 masks, 2 labels, 0 projections"
+/// Numbers of drawn tensors: "2 masks, 2 labels, 0 projections".
 std::string counted(const NamedTensors& tensors, const KeyedKinds& kinds) {
   std::string text;
   const auto count = [&](bool is_wanted, const std::string& kind) {

@@ -39,7 +39,7 @@ struct DataFetchArguments {
 /// Downloads published data sets.
 void data_fetch_command(const DataFetchArguments& arguments);
 
-/// "mnist, cifar10": what can be fetched.
+/// Names of what can be fetched: "mnist, cifar10".
 std::string fetchable_sets();
 
 /// A line for each of them: whether its files are in the folder `root` (may be

@@ -10,7 +10,7 @@
 namespace sluice {
 
 MethodExample example_of(const PolicyRow& row) {
-  // Empty for a policy of a plug-in that describes none.
+  // Options of the policy; empty for one of a plug-in that describes none.
   const std::string_view options =
       row.make.page == nullptr ? "" : row.make.page().example;
   return {.keys = fmt::format("boundary = {{policy = '{}'{}{}}}\n", row.name,

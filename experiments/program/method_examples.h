@@ -17,7 +17,7 @@ struct MethodExample {
   std::string_view model = {};
 };
 
-/// The policy at every boundary.
+/// Example of a policy, which stands at every boundary.
 MethodExample example_of(const PolicyRow& row);
 MethodExample example_of(const PresetRow& row);
 

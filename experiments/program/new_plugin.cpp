@@ -96,7 +96,8 @@ struct SoftHead final : Head {
     register_module("linear", linear_);
     initialise_parameters(*this, head_key(site, "@NAME@_head"));
   }
-  HeadResult forward(const Tensors& features, const HeadInputs& beside) override {
+  HeadResult forward(const Tensors& features,
+                     const HeadInputs& beside) override {
     const at::Tensor logits = linear_(features[0]) / divisor_;
     return {loss_(logits, beside.labels), logits};
   }

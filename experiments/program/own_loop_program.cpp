@@ -161,7 +161,7 @@ OwnTraining training_of_sweep(int argc, char** argv,
   return training;
 }
 
-/// What `sweep` of this program is, or prints.
+/// Does a sweep of this program, or prints what it would do.
 int sweep_own_loop(int argc, char** argv, const NetworkOptions& options) {
   add_own_parts(options);
   const auto own = std::make_shared<const OwnModel>(model_of_program(options));

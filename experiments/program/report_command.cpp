@@ -23,8 +23,8 @@
 namespace sluice {
 namespace {
 
-/// Over so many turns the pipe's beginning and end, and windows of accumulated
-/// batches, count as they do in a run.
+/// Number of turns over which the pipe's beginning and end, and windows of
+/// accumulated batches, count as they do in a run.
 constexpr std::int64_t kTurns = 64;
 
 double multiply_adds_of(const Experiment& experiment, std::size_t block) {

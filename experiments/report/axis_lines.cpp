@@ -79,7 +79,7 @@ std::vector<std::string> parts_of(const std::string& label) {
   return parts;
 }
 
-/// "lr=0.1" of optimizer.lr.
+/// Whether a part of a label, "lr=0.1", is of the axis, optimizer.lr.
 bool tells(const std::string& part, const std::string& axis) {
   const auto dot = axis.rfind('.');
   return part.starts_with(axis.substr(dot == axis.npos ? 0 : dot + 1) + "=");
@@ -147,7 +147,7 @@ std::size_t blocks_of(const Study& study, const StudyCell& cell) {
   return number && *number > 0 ? static_cast<std::size_t>(*number) : 0;
 }
 
-/// nullptr: there is no figure to judge by.
+/// The column to judge by; nullptr: there is none.
 const Column* judging_column(const std::vector<Column>& columns) {
   for (const char* name : {"test_accuracy", "test_loss"}) {
     const Column* column = find_column(columns, name);

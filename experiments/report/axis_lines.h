@@ -45,11 +45,11 @@ struct BestCell {
   std::size_t of = 1;      ///< cells that it was chosen from
 };
 
-/// For each value of the axes that aren't tuned, the cell with the best mean of
-/// the test accuracy (of the loss, where no cell has an accuracy), chosen by
-/// column_to_choose_by(); in the order of the study. Tuned are the axes of
-/// number_axes(), but those that change what is trained: how many blocks,
-/// replicas or data there are, and the model.
+/// Best cells: for each value of the axes that aren't tuned, the one with the
+/// best mean of the test accuracy (of the loss, where no cell has an accuracy),
+/// chosen by column_to_choose_by(); in the order of the study. Tuned are the
+/// axes of number_axes(), but those that change what is trained: how many
+/// blocks, replicas or data there are, and the model.
 std::vector<BestCell> best_cells(const Study& study,
                                  const std::vector<Column>& columns);
 

@@ -16,7 +16,7 @@ struct ChartPoint {
   double x_off = 0;
 };
 
-/// What a chart shows of a cell.
+/// Points, label and style of a cell in a chart.
 struct ChartItem {
   std::string label = {};
   CellStyle style = {};
@@ -57,7 +57,7 @@ constexpr int kChartHeight = 290;
 /// asks for it. Empty without any point.
 std::string draw(const Chart& chart);
 
-/// What `draw` draws, without the <svg> around it.
+/// The picture that `draw` makes, without the <svg> around it.
 std::string drawing_of(const Chart& chart);
 
 /// A line with the item's mark, for a legend, within kKeyWidth x kKeyHeight.

@@ -5,7 +5,7 @@
 namespace sluice::report {
 namespace {
 
-/// {0} text, {1} soft, {2} line, {3} panel.
+/// A set of CSS variables: {0} text, {1} soft, {2} line, {3} panel.
 constexpr const char* kRules =
     R"(svg text{{fill:{0};font:13px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}}
 svg .tick,svg .axis-label{{fill:{1}}}

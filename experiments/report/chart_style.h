@@ -20,7 +20,7 @@ ChartColours dark_colours();
 
 /// "--text:#1c1f23;--c0:#2b2f36;...": CSS variables with these colours.
 std::string variables_of(const ChartColours& colours);
-/// "var(--text)": colours that are such variables.
+/// Colours as CSS variables: "var(--text)".
 ChartColours variable_colours();
 
 /// The CSS rules of what chart.h draws.

@@ -40,7 +40,7 @@ struct Column {
   std::optional<std::size_t> winner = {};
 
   std::string text(std::size_t cell) const;
-  /// Unscaled; NaN where there is none.
+  /// Mean of a cell, unscaled; NaN where there is none.
   double mean(std::size_t cell) const { return spreads[cell].mean; }
 };
 

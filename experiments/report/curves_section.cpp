@@ -33,7 +33,7 @@ std::vector<BandPoint> band(const StudyCell& cell, const SeriesOf& series_of,
   return band_of(series, most_points);
 }
 
-/// What curves are drawn against.
+/// The quantity that curves are drawn against.
 struct Abscissa {
   std::string name;   ///< "turns"
   std::string label;  ///< "turns", or the unit

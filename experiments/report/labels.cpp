@@ -55,7 +55,7 @@ bool is_number(std::string_view part) {
          part.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// "optimizer.lr" of "optimizer.2.lr".
+/// Key without a block's number: "optimizer.lr" of "optimizer.2.lr".
 std::string without_block(const std::string& path) {
   const auto begin = path.find('.');
   if (begin == path.npos) return path;
@@ -66,7 +66,7 @@ std::string without_block(const std::string& path) {
   return path.substr(0, begin) + path.substr(end);
 }
 
-/// A key of all blocks or boundaries is one where they agree.
+/// Merges equal keys of all blocks or boundaries into one.
 Leaves merged(const Leaves& leaves) {
   std::map<std::string, std::set<std::string>> values;
   for (const auto& [path, value] : leaves)
@@ -108,7 +108,7 @@ std::string unquoted(const std::string& text) {
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-/// "resnet20", "4 blocks", "lr=0.1".
+/// A value for a label: "resnet20", "4 blocks", "lr=0.1".
 std::string told(const std::string& key, const std::string& value,
                  const StudyCell& cell) {
   if (key == "data.name" || key == "model.name") return unquoted(value);

@@ -19,7 +19,8 @@ struct Purpose {
   const char* title;
   int shade;
 };
-/// The last one is of few runs, and left out of others' tables.
+/// Purposes of memory. The last one is of few runs, and left out of others'
+/// tables.
 constexpr std::array<Purpose, 7> kPurposes = {{
     {&records::Memory::weights_bytes, "weights", 0},
     {&records::Memory::optimizer_bytes, "optimizer", 1},

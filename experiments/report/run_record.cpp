@@ -88,7 +88,7 @@ void sort_by_turn(RunSeries& series) {
 
 void read_metrics(RunReader& reader, RunRecord& run) {
   reader.read([&](const Record& record) { take(record, run); });
-  // Blocks write in the order in which they come to it.
+  // Sorted, since blocks write when they come to a turn.
   for (RunSeries* series :
        {&run.accuracy, &run.loss, &run.validation_accuracy,
         &run.validation_loss, &run.r2, &run.validation_r2, &run.bits_per_byte,
@@ -210,7 +210,7 @@ std::optional<double> RunRecord::judged(const RunSeries& series) const {
 
 namespace {
 
-/// nullptr: the config doesn't say.
+/// The config's count of replicas; nullptr: it doesn't say.
 const ConfigNode* count_of_replicas(const RunRecord& run) {
   const ConfigNode* table = run.config ? run.config->find("replicas") : nullptr;
   return table != nullptr ? table->find("count") : nullptr;

@@ -21,7 +21,7 @@ struct ReportInput {
   /// By cell: ConfigFacts::sample.
   std::vector<std::vector<std::int64_t>> samples = {};
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
-  std::optional<double> target = {};  ///< ReportOptions'
+  std::optional<double> target = {};  ///< as in ReportOptions
 };
 
 // Each returns HTML; empty when the runs have nothing for it.
@@ -62,7 +62,7 @@ std::vector<Chart> target_charts(const ReportInput& input);
 /// How true gradients are, by layer; not among the files.
 std::vector<Chart> depth_charts(const ReportInput& input);
 
-/// Side by side.
+/// Charts side by side.
 std::string grid_of(const std::vector<Chart>& charts);
 
 }  // namespace sluice::report

@@ -22,7 +22,7 @@ struct StudyCell {
   /// The config of the first run that has one, or nullptr.
   const ConfigNode* config() const;
   int count(RunRecord::State state) const;
-  /// 0 before any run has begun.
+  /// Number of blocks; 0 before any run has begun.
   std::size_t count_of_blocks() const;
   /// Number of done runs that early_stop ended.
   int stopped_early() const;
@@ -35,7 +35,7 @@ struct StudyCell {
   std::vector<const RunRecord*> runs_to_draw() const;
 };
 
-/// What a report is about.
+/// Cells and axes that a report is about.
 struct Study {
   std::string title = {};
   std::vector<std::string> axes = {};  ///< keys in which the cells differ

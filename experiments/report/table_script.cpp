@@ -3,7 +3,7 @@
 namespace sluice::report {
 
 const char* const kTableScript = R"js(
-// Tables.
+// Script of the tables.
 const keyOf = cell => cell.dataset.value !== undefined ? cell.dataset.value
                                                        : cell.textContent.trim();
 function compare(a, b) {

@@ -15,7 +15,8 @@ namespace sluice {
 std::shared_ptr<MemoryAccount> memory_of_seat(const Experiment& experiment,
                                               int seat);
 
-/// Once per process, before its threads use LibTorch: threads and allocator.
+/// Sets threads and allocator of the process. Called once, before its threads
+/// use LibTorch.
 void prepare_process(const Experiment& experiment);
 
 /// A seat, by its number: its layers with their first weights, its policies,

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What became of a checkpoint that was saved.
+/// A checkpoint that was saved and kept, or set aside.
 struct KeptCheckpoint {
   std::string folder = {};
   /// The tensor that isn't finite, for which the checkpoint was set aside

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What of this machine a run may use.
+/// Cores and GPUs of this machine that a run may use.
 struct MachineShare {
   std::vector<int> cores = {};  ///< empty: all
   std::string gpu = {};         ///< for CUDA_VISIBLE_DEVICES; empty: as it is
@@ -30,7 +30,7 @@ class MemoryFile {
   int descriptor_ = -1;
 };
 
-/// How a child has ended.
+/// End of a child process.
 struct ChildEnd {
   int status = 0;          ///< its exit status; -1: a signal ended it
   std::string error = {};  ///< the line on stderr that says why

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// One line that tells how the run goes: on a terminal it is written over and
-/// over; elsewhere a line per evaluation and every few seconds.
+/// Progress of the run in a line: on a terminal it is written over and over;
+/// elsewhere a line per evaluation and every few seconds.
 class Console final : public Sink {
  public:
   Console(const Experiment& experiment, std::int64_t first_turn);

@@ -48,7 +48,8 @@ class ConcurrentPerformers {
     }
   }
 
-  /// The turn in which the last one was done is one in which it acted alone.
+  /// Does the turns of a performer. The last performer acts alone in the turn
+  /// in which it is done.
   void do_turns(Performer& performer, Timings& timings) {
     std::deque<Action>& actions = performer.actions;
     for (std::int64_t turn = 0; !actions.empty() && not_done_ > 0; ++turn) {

@@ -20,7 +20,7 @@ struct CrewParts {
   const Experiment& experiment;  ///< outlives the crew
   RunFiles files = {};
   CrewEvents events = {};
-  /// Where the batches of the training come from.
+  /// Source of the training's batches.
   Batches batches = Batches::of_data;
   /// CrewProgress::ahead, where blocks have threads or processes; at most
   /// grants_ahead().

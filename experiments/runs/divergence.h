@@ -45,8 +45,7 @@ class DivergenceGuard final : public Sink {
   /// parallel, records of earlier turns may still follow.
   void write(const Record& record) override;
 
-  /// Called with what of the checkpoint of that turn isn't finite. Throws
-  /// UserError.
+  /// Called with what isn't finite in the turn's checkpoint. Throws UserError.
   void checkpoint_not_finite(std::int64_t turn, const std::string& what);
 
   /// The first loss that was NaN or infinite, by turn and block, or else the

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What became of a run's last checkpoint.
+/// Result of draining a run's last checkpoint.
 struct DrainResult {
   std::string checkpoint;
   std::int64_t turn = 0;

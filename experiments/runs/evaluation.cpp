@@ -55,7 +55,7 @@ std::string config_above(fs::path path) {
   return "";
 }
 
-/// "R/checkpoints/turn-000012" of "R/checkpoints/best".
+/// Target of a link: "R/checkpoints/turn-000012" of "R/checkpoints/best".
 std::string without_link(const std::string& link) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);

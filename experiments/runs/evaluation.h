@@ -28,7 +28,7 @@ AssembledModel load_model(const Experiment& experiment,
 void check_is_finite(const Evaluation& result, const Experiment& experiment,
                      const Split& split, const std::string& split_name);
 
-/// What the model makes of the first samples of a split, in one batch:
+/// Results of the model for the first samples of a split, in one batch:
 /// "inputs" as its first layer takes them, "labels" and "logits".
 NamedTensors first_logits(const Experiment& experiment,
                           const std::string& weights, const Split& split,

@@ -39,7 +39,7 @@ std::string file_name(const std::string& path) {
   return fs::path(path).filename().string();
 }
 
-/// "120" as "turn-000120".
+/// Name of a turn's checkpoint: "turn-000120" of "120".
 std::string full_name(const std::string& name) {
   std::int64_t turn = 0;
   const char* end = name.data() + name.size();
@@ -87,7 +87,7 @@ Json provenance_until(const NamedCheckpoint& from) {
   return last;
 }
 
-/// What is known of every run.
+/// Notes that files of every run get.
 FileNotes notes_of_run(const std::string& name, const NamedCheckpoint& from) {
   FileNotes notes = {{"format", "pt"},
                      {"sluice", version_number()},

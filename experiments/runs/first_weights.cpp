@@ -38,7 +38,7 @@ void take_initial_weights(const std::string& path, Seat& seat) {
   copy_by_name(found, wanted, path);
 }
 
-/// Whether the seats go on with what each of them had.
+/// Whether all seats go on with their own state.
 bool has_own_seats(const Experiment& experiment,
                    const std::string& checkpoint) {
   const ReplicaSettings& replicas = experiment.replicas;

@@ -123,7 +123,7 @@ const records::Block& IsolatedBlock::costs() const {
   return sink_->costs;
 }
 
-/// Sends what the action waits for.
+/// Sends the block the messages that the action waits for.
 void IsolatedBlock::supply(const Action& action) {
   const auto& mine = by_block(plan().blocks, block_);
   if (mine.inbox_below.buffer && action.op == Op::forward)

@@ -35,7 +35,7 @@ class IsolatedBlock {
   const std::optional<Message>& sent_up() const { return sent_up_; }
   /// Costs of the block; known after finish().
   const records::Block& costs() const;
-  /// Seat::bytes_of_centre().
+  /// Bytes of a centre, as Seat::bytes_of_centre().
   std::int64_t bytes_of_centre(int members) const {
     return worker_->bytes_of_centre(members);
   }

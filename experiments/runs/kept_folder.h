@@ -11,8 +11,9 @@ namespace sluice {
 /// that other ranks may still refuse: put back when this object goes, unless
 /// keep_changes() was called. All else there is not touched. A copy of hard
 /// links lies in the folder as `.sluice-before`; on file systems without them
-/// it is a copy. A file whose name was linked must not be written in place.  A
-/// process that is killed meanwhile leaves the copy: put_back() is called by
+/// it is a copy. A file whose name was linked must not be written in place.
+///
+/// A process that is killed meanwhile leaves the copy: put_back() is called by
 /// the process that takes the folder next.
 class KeptFolder {
  public:

@@ -78,7 +78,8 @@ void add_labels(const Model& model, const Batch& batch, NamedTensors& all) {
                        : batch.labels);
 }
 
-/// A boundary that stays the same in a later phase has those of the first.
+/// Adds projections. A boundary that stays the same in a later phase has those
+/// of the first.
 void add_projections(const Experiment& experiment,
                      const std::vector<Tensors>& outputs, const Batch& batch,
                      NamedTensors& all) {

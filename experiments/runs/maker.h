@@ -22,7 +22,7 @@ class Maker {
   /// left out.
   explicit Maker(const nlohmann::ordered_json& part);
 
-  /// Empty: not said.
+  /// The text of a key; empty: run.json doesn't have it.
   std::string_view find(std::string_view key) const;
   bool operator==(const Maker&) const = default;
 

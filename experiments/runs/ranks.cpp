@@ -149,7 +149,7 @@ void tell_other_hosts(const Rank& rank, const std::string& error,
     call_with_reason(rank, secret, reason, patience);
 }
 
-/// A rank that has called rank 0, or looked for it in vain.
+/// Whether a rank has called rank 0, or looked for it in vain.
 bool has_called(const Rank& rank, const std::exception& error) {
   return rank.number > 0 && dynamic_cast<const LinkError*>(&error) != nullptr;
 }

@@ -148,7 +148,7 @@ void check_timetable(const ConfigNode& config,
               key);
 }
 
-/// Whether the config says it of that one, or of all.
+/// Whether the config has a key for that block, or for all.
 bool has_number(const ConfigNode& config, std::string_view path,
                 std::size_t number) {
   const ConfigNode* written = config.find(path);
@@ -197,7 +197,7 @@ Partition ranges_of(const std::vector<std::int64_t>& first_layers,
   return ranges;
 }
 
-/// "heads.3", "synthesizers.3": whose tensors are among these.
+/// Sources whose tensors are among these: "heads.3", "synthesizers.3".
 std::set<std::string> sources_in(const NamedTensors& tensors) {
   std::set<std::string> sources;
   for (const auto& [name, tensor] : tensors) {

@@ -14,10 +14,10 @@
 
 namespace sluice {
 
-/// How a seat of a worker process reaches the other replicas of its block:
-/// through `links` to them (SeatLinks::replicas), or with MPI through
-/// `session`, that of the process. Its waits show in the heartbeat, unless
-/// those of the links do.
+/// Endpoints by which a seat of a worker process reaches the other replicas of
+/// its block: through `links` to them (SeatLinks::replicas), or with MPI
+/// through `session`, that of the process. Its waits show in the heartbeat,
+/// unless those of the links do.
 ReplicaSync::Endpoints replica_ways(
     const Experiment& experiment, int seat, std::vector<Link> links,
     Heartbeat& heartbeat, const std::shared_ptr<MpiSession>& session,

@@ -42,7 +42,8 @@ class RefusalNotices {
  public:
   explicit RefusalNotices(const Rendezvous& rendezvous)
       : rendezvous_(rendezvous) {}
-  /// Empty: none since the last time, or too many for one line each.
+  /// The next notice; empty: none since the last time, or too many for one line
+  /// each.
   std::string next();
 
  private:

@@ -40,7 +40,7 @@ using ReadRun = std::function<Experiment(const ConfigNode& config)>;
 /// State of a run, from its folder.
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const ReadRun& read);
-/// read_experiment() with that root.
+/// A reader that calls read_experiment() with that root.
 ReadRun reader_with(const std::string& data_root);
 
 /// The last evaluation of a run after that turn or before it.

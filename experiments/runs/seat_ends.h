@@ -20,7 +20,7 @@ struct Ends {
   ReplicaSync::Endpoints replicas = {};  ///< empty: one replica
   /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
-  /// Where the seat computes; by default device_of_seat().
+  /// Device of the seat; by default device_of_seat().
   std::optional<c10::Device> device = std::nullopt;
 };
 

@@ -89,7 +89,7 @@ bool is_figure(const std::string& name, const Record::Value& value) {
   return is_number && !records::is_place(name);
 }
 
-/// "block1", "block1/layer0" or "evaluation".
+/// Prefix of a record's scalars: "block1", "block1/layer0" or "evaluation".
 std::string owner_of(const records::Place& place) {
   if (!place.block) return place.kind;
   return place.layer

@@ -29,9 +29,8 @@ class TensorBoardFile final : public Sink {
   /// What the HParams page shows of the run: the config's values by their
   /// dotted keys, lists as texts.
   void tell_config(const ConfigNode& resolved);
-  /// From now on there is "speed/samples_per_second" too, at most once a
-  /// second, by the turns and times of block 1's records; evaluations between
-  /// them count.
+  /// Adds "speed/samples_per_second" from now on, at most once a second, by the
+  /// turns and times of block 1's records; evaluations between them count.
   void measure_speed(double samples_per_turn) {
     samples_per_turn_ = samples_per_turn;
   }
@@ -40,7 +39,7 @@ class TensorBoardFile final : public Sink {
   /// at the last turn with a record. Written through at least once a second.
   void write(const Record& record) override;
 
-  /// Whether that file in a run's folder is one of these.
+  /// Whether a file of a run's folder is for TensorBoard.
   static bool is_one(std::string_view file_name);
 
  private:

@@ -105,16 +105,17 @@ void TimelineRecord::write(const Record& record) {
     next_->write(record);
 }
 
-template <class Told>
-std::vector<Told> TimelineRecord::in_order(std::vector<Told> told) const {
-  for (Told& each : told) {
+template <class TimedRecord>
+std::vector<TimedRecord> TimelineRecord::in_order(
+    std::vector<TimedRecord> told) const {
+  for (TimedRecord& each : told) {
     const auto clock = clocks_.find(each.seat);
     if (clock == clocks_.end()) continue;
     each.start -= clock->second.correction();
     each.end -= clock->second.correction();
   }
   std::stable_sort(told.begin(), told.end(),
-                   [](const Told& left, const Told& right) {
+                   [](const TimedRecord& left, const TimedRecord& right) {
                      return left.start < right.start;
                    });
   return told;

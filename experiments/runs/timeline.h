@@ -29,8 +29,8 @@ class TimelineRecord final : public Sink {
  private:
   /// The records with times by the coordinator's clock, in the order of their
   /// starts.
-  template <class Told>
-  std::vector<Told> in_order(std::vector<Told> told) const;
+  template <class TimedRecord>
+  std::vector<TimedRecord> in_order(std::vector<TimedRecord> told) const;
 
   SeatNames names_;
   std::vector<records::Action> actions_;

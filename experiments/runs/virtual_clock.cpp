@@ -30,7 +30,7 @@ std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
 }
 
 SavedClock clock_in(const records::SavedClock& saved, const RunPlan& plan) {
-  // Replicas that are new begin when the last one had ended.
+  // Time at which the last replica had ended: new ones begin then.
   double end = 0;
   for (const auto& [block, at, busy] : saved.blocks) end = std::max(end, at);
   SavedClock clock{.seats = std::vector<double>(plan.blocks.size(), end)};

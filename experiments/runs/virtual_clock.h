@@ -56,7 +56,7 @@ class VirtualClock {
   std::map<std::int64_t, records::SavedClock> saving_;
 };
 
-/// The last of them that was saved after `turn` turns.
+/// The last clock that was saved after `turn` turns.
 std::optional<records::SavedClock> saved_clock_in(
     const std::vector<Record>& history, std::int64_t turn);
 

@@ -8,9 +8,9 @@
 #include "lib/metrics/records.h"
 #include "transport/meeting/rendezvous.h"
 
-// Over which transport each two processes of a run have their link. A config
-// names one for all; or `transport = "auto"` takes shared memory within a host,
-// and TLS between hosts, as the blocks happen to lie.
+// Transports of the links between processes of a run. A config names one for
+// all; or `transport = "auto"` takes shared memory within a host, and TLS
+// between hosts, as the blocks happen to lie.
 namespace sluice {
 
 /// Whether a launcher that listens there can be reached from its host only.

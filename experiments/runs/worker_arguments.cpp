@@ -24,7 +24,7 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
           .name =
               [names = experiment.seat_names()](std::uint32_t seat) {
-                // A peer may say any number.
+                // Checked, since a peer may say any number.
                 const auto seats = static_cast<std::uint32_t>(names.seats());
                 return seat == 0 || seat > seats
                            ? block_name(seat)

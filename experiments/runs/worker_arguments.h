@@ -34,7 +34,7 @@ struct WorkerProgram {
   std::vector<std::string> arguments = {};
 };
 
-/// What the worker of a block must know.
+/// Arguments of the worker of a block.
 struct WorkerArguments {
   std::string folder = {};  ///< of the run
   int block = 1;

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Where the batches of the training come from.
+/// Source of the training's batches.
 enum class Batches : std::uint8_t {
   of_data,     ///< the experiment's data set
   with_grants  ///< the launcher's program
@@ -23,7 +23,7 @@ enum class Batches : std::uint8_t {
 /// come.
 std::shared_ptr<FedSource> fed_by(Batches batches);
 
-/// What a worker process does that its launcher has started, from its first act
+/// Work of a worker process that its launcher has started, from its first act
 /// to the end of its control link. `read` makes the experiment of the run's
 /// config. Returns the exit status; throws what goes wrong before it has joined
 /// the others.
@@ -41,9 +41,9 @@ struct RankHooks {
   std::function<void(const std::string& terms)> joined = nullptr;
 };
 
-/// What a worker does, from joining the others to the last grant; it takes
-/// turns with others of its process where there is an order. Returns the exit
-/// status; throws what goes wrong before it has joined.
+/// Work of a worker, from joining the others to the last grant; it takes turns
+/// with others of its process where there is an order. Returns the exit status;
+/// throws what goes wrong before it has joined.
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                 const Secret& secret, const RankHooks& rank = {},
                 Batches batches = Batches::of_data,

@@ -60,7 +60,7 @@ struct Trial {
   std::vector<Json> evaluations = {};
 };
 
-/// The lines to the driver.
+/// Writes the lines to the driver.
 class Answers {
  public:
   explicit Answers(std::FILE* stream) : stream_(stream) {}

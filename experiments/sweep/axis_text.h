@@ -19,7 +19,7 @@ std::vector<std::string> split_values(std::string_view text);
 /// UserError for an axis that can't be read.
 std::optional<Axis> axis_of_text(std::string_view text);
 
-/// "key=a,b".
+/// Reads a condition like "key=a,b".
 AxisCondition when_of_text(std::string_view text);
 
 }  // namespace sluice::sweep

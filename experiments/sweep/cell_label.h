@@ -12,7 +12,8 @@ namespace sluice::sweep {
 std::string value_text(const ConfigNode& value,
                        const std::vector<ConfigNode>& all);
 
-/// The last part of each dotted key, or all of it where others end so too.
+/// Names for keys: the last part of each, or the whole key where others end so
+/// too.
 std::vector<std::string> short_names(const std::vector<std::string>& keys);
 
 /// "policy=local_loss, lr=0.1"; "all" without values. `names` are those of

@@ -92,7 +92,7 @@ class Expansion {
     chosen_[at].reset();
   }
 
-  /// The place of the axis with that key that was chosen.
+  /// Place of the chosen axis with that key.
   std::optional<std::size_t> find_chosen(const std::string& key) const {
     for (std::size_t i = 0; i < chosen_.size(); ++i)
       if (chosen_[i] && sweep_.axes[i].key == key) return i;

@@ -110,7 +110,7 @@ class Placement {
                          fmt::join(plan_.axes, ", ")));
   }
 
-  /// The plan's cell that has the values of that one.
+  /// Takes the plan's cell that has the values of `before`.
   PlannedCell take(const Json& before) {
     const auto label = before.at("label").get<std::string>();
     for (std::size_t i = 0; i < count(); ++i) {

@@ -18,7 +18,7 @@ struct RunJob {
   bool may_retry = false;       ///< once more, when it fails
 };
 
-/// How a job has ended.
+/// End of a job.
 struct RunEnd {
   enum class Kind {
     done,

@@ -82,7 +82,8 @@ bool are_at_rung(const SweepRuns& runs, const std::vector<std::size_t>& cells,
       });
 }
 
-/// "validation accuracy"; or "test loss (set data.validation ...)".
+/// Name of the measure: "validation accuracy"; or "test loss (set
+/// data.validation ...)".
 std::string chooser_text(const SweepRuns& runs, const Halving& halving) {
   const bool all_validate = std::all_of(
       runs.all().begin(), runs.all().end(), [&](const SweepRun& run) {

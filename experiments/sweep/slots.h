@@ -37,7 +37,7 @@ class Slots {
   /// Makes a run save a checkpoint and stop; false when it has not begun, and
   /// won't. A run is in one job at most.
   bool stop(const SweepRun& run);
-  /// stop(), and waits without a word.
+  /// Stops runs as stop() does, and waits without a word.
   void stop_and_wait();
 
  private:

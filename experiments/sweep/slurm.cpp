@@ -41,7 +41,7 @@ std::string complaint_in(const CommandResult& end) {
                            : complaint;
 }
 
-/// "3" of "3", and nothing of "[1-4]".
+/// A task's number: "3" of "3", and nothing of "[1-4]".
 int number_in(std::string_view text) {
   int number = -1;
   const auto end =
@@ -64,7 +64,8 @@ bool was_lost(const TaskArray& array, int task) {
          !fs::exists(array.end_of(task));
 }
 
-/// Once: the run may be tried again while others of the array still go on.
+/// Marks a lost task, once: the run may be tried again while others of the
+/// array still go on.
 void mark_lost(const TaskArray& array, int task, const std::string& run) {
   write_file_atomically(array.end_of(task),
                         [](std::ostream& file) { file << "lost\n"; });
@@ -120,7 +121,7 @@ void submit(const TaskArray& array, const Submission& submission) {
           error.what());
     }
   }();
-  // "12", or "12;cluster".
+  // Job's number in "12", or "12;cluster".
   const std::string id = end.out.substr(0, end.out.find_first_of(";\n"));
   if (end.status != 0 || number_in(id) < 0)
     throw UserError("sbatch refuses {}: {}", array.script(), complaint_in(end));

@@ -8,7 +8,7 @@
 
 namespace sluice::sweep {
 
-/// How a job array is submitted.
+/// Arguments of a submission of a job array.
 struct Submission {
   int tasks = 0;
   int at_once = 0;         ///< at most so many; 0: as Slurm has room

@@ -20,8 +20,8 @@ class SweepFolder {
   /// Throws UserError when another has it.
   void open_if_there();
   bool is_open() const { return lock_.has_value(); }
-  /// Once the plan is known to be good. Throws UserError when it can't be made,
-  /// or another has just made it.
+  /// Makes the folder, once the plan is known to be good. Throws UserError when
+  /// it can't be made, or another has just made it.
   void make_if_missing();
 
  private:
@@ -36,7 +36,8 @@ std::string folder_of(const Sweep& sweep, const SweepOptions& options);
 /// Throws UserError when tasks of Slurm do runs of the sweep, or may do so.
 void refuse_beside_slurm(const std::string& folder);
 
-/// A run that was killed just before it wrote its marker has all else.
+/// Marks runs that were killed just before they wrote their marker: all else of
+/// them is there.
 void mark_done(const SweepRuns& runs);
 
 }  // namespace sluice::sweep

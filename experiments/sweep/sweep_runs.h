@@ -54,13 +54,13 @@ class SweepRuns {
   /// its config is wrong: nothing is added then.
   SweepRun& put(const std::vector<CellValue>& values, std::int64_t seed);
   const Cell& cell_of(const SweepRun& run) const;
-  /// "policy=local_loss, lr=0.1, seed 2"
+  /// Name of a run: "policy=local_loss, lr=0.1, seed 2".
   std::string name_of(const SweepRun& run) const;
   /// Experiment of the run.
   Experiment experiment_of(const SweepRun& run) const;
   /// Whether it leaves open how many threads a block has.
   bool leaves_threads_open(const SweepRun& run) const;
-  /// Again.
+  /// Looks at the run's folder again.
   void look_at(SweepRun& run) const;
 
  private:

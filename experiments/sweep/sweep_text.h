@@ -14,7 +14,7 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
 /// A line per cell with what stands in its folders.
 std::string cells_text(const SweepRuns& runs);
 
-/// "accuracy 93.20 %, loss 0.2134"
+/// Result of a run in words: "accuracy 93.20 %, loss 0.2134".
 std::string figures_text(const records::Evaluation& evaluation);
 
 /// A line per cell: mean and standard deviation over the seeds that are done.

@@ -51,7 +51,7 @@ class TaskArray {
   std::string log_of(const std::string& task) const;
   std::string end_of(int task) const;
 
-  /// Empty: it was not submitted.
+  /// Number of the job in Slurm; empty: it was not submitted.
   std::string job() const;
   void set_job(const std::string& id) const;
   bool is_over() const;

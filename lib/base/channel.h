@@ -80,8 +80,8 @@ struct Capacity {
   bool operator==(const Capacity&) const = default;
 };
 
-/// What a block that runs free does with a training activation that the block
-/// above has no time for.
+/// Fate of a training activation of a block that runs free, when the block
+/// above has no time for it.
 enum class SlowConsumer : std::uint8_t {
   block,        ///< it waits until there is room
   drop_oldest,  ///< a few wait to be sent; of more, the oldest is dropped

@@ -120,12 +120,12 @@ class Fields {
   /// top). The table must outlive the Fields.
   Fields(const ConfigNode* table, std::string path);
 
-  /// When the key is there its value replaces `value`; otherwise `value`, the
-  /// default, stays. Either way it goes into the resolved tree and the manual.
-  /// An integer is accepted where a double is asked for, and a single value
-  /// where a list is; NaN and infinities are not. A default is not checked:
-  /// give one that the limits allow, or the resolved table can't be read again.
-  /// Asking for a name twice is an InternalError.
+  /// Reads a key. When it is there its value replaces `value`; otherwise
+  /// `value`, the default, stays. Either way it goes into the resolved tree and
+  /// the manual. An integer is accepted where a double is asked for, and a
+  /// single value where a list is; NaN and infinities are not. A default is not
+  /// checked: give one that the limits allow, or the resolved table can't be
+  /// read again. Asking for a name twice is an InternalError.
   void key(std::string_view name, bool& value, Doc doc);
   void key(std::string_view name, std::int64_t& value, Doc doc);
   /// An integer too; its limits must begin at 0 or above.
@@ -167,14 +167,15 @@ class Fields {
   /// Throws the UserError for a value of `name` that is wrong in a way that
   /// limits can't say: "file:3: model.width: <text>".
   [[noreturn]] void reject(std::string_view name, std::string_view text) const;
-  /// Throws when the table has a key that was not asked for, unless it is to be
-  /// dropped. Sections call it by themselves; the top calls it once at the end.
+  /// Ends the reading. Throws when the table has a key that was not read,
+  /// unless it is to be dropped. Sections call it by themselves; the top calls
+  /// it once at the end.
   void finish();
 
   /// The table with every value as it will be used.
   const ConfigNode& resolved() const { return resolved_; }
   const std::vector<KeyDoc>& manual() const { return manual_; }
-  /// The keys that are not in it, of this table and those below.
+  /// Keys that were dropped, of this table and those below.
   const std::vector<DroppedKey>& dropped() const { return dropped_; }
 
  private:

@@ -109,7 +109,7 @@ std::string Origin::text() const {
 
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
-  // Only digits and a sign: it would read back as an integer.
+  // Digits and a sign alone would read back as an integer.
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;
 }

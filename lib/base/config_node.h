@@ -41,11 +41,11 @@ struct ConfigNode {
   /// Sets the dotted `path` ("model.hidden"), making the tables on the way.
   /// Throws UserError when something on the way is no table.
   void set_path(std::string_view path, ConfigNode node);
-  /// Moves all that is in it so many layers up.
+  /// Moves all values in the node so many layers up.
   void raise(int layers);
   /// The latest layer among this node and all below it.
   int layer() const;
-  /// "integer 3", "string 'x'", "table": for messages.
+  /// Type and value for messages: "integer 3", "string 'x'", "table".
   std::string describe() const;
   /// The value in one line, as in TOML: 0.5, "x", [1, 2], {a = 1}.
   std::string literal() const;

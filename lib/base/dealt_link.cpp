@@ -22,7 +22,7 @@ class DealtSender final : public Sender {
         is_of_batch ? order_.peer_with(message.batch) : order_.order.front();
     peers_[peer]->send(std::move(message));
   }
-  /// The next may go to any.
+  /// Ready when all peers are: the next message may go to any.
   bool ready() const override {
     return std::all_of(peers_.begin(), peers_.end(),
                        [](const auto& peer) { return peer->ready(); });

@@ -20,10 +20,10 @@ struct DealOrder {
   }
 };
 
-/// One link made of those to several peers. What is sent about a batch goes to
-/// the peer that has it, and what is received is of the peers in their order,
-/// whole turns of it. Evaluations, which come where the order begins, are all
-/// of its first peer, and leave it as it is.
+/// One link made of those to several peers. Messages about a batch go to the
+/// peer that has it, and received ones are of the peers in their order, whole
+/// turns of it. Evaluations, which come where the order begins, are all of its
+/// first peer, and leave it as it is.
 Link dealt_link(std::vector<Link> links, const DealOrder& order);
 
 }  // namespace sluice

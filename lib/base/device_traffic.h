@@ -12,7 +12,7 @@ struct DeviceTraffic {
   std::int64_t through_host = 0;  ///< copied to the host
   /// Why tensors went through the host that would have stayed; "": none did.
   std::string why_host = {};
-  /// Called with it when it is found out, on the thread that sends.
+  /// Called with the reason when it is found out, on the thread that sends.
   std::function<void(const std::string& why)> tell = nullptr;
 };
 

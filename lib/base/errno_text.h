@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What errno says, in words.
+/// The text of errno.
 inline std::string errno_text() {
   return std::generic_category().message(errno);
 }

@@ -23,6 +23,7 @@ using DeviceId = std::array<std::byte, 16>;
 /// wait. All streams, memory and events are made or opened on own_device(): so
 /// this process starts CUDA on no neighbour's GPU. One thread uses it, and it
 /// is its current stream on own_device() that is meant by "the current stream".
+///
 /// In lib/tensors/cuda_ipc.h there is one of CUDA and LibTorch; in the tests of
 /// transport/ one that stands in for it. What a device refuses is an
 /// InternalError, and of another process's a LinkError.
@@ -44,8 +45,9 @@ class IpcDevice {
   /// memory tells.
   virtual bool may_reach(const DeviceId& id) const = 0;
 
-  // For others to open. They are never freed, because freeing what another
-  // process has open is undefined. They go with the process.
+  // Memory and events for other processes to open. They are never freed,
+  // because freeing what another process has open is undefined. They go with
+  // the process.
 
   /// Allocates memory; nullptr when so much isn't free.
   virtual std::byte* allocate(std::size_t bytes) = 0;
@@ -77,9 +79,9 @@ class IpcDevice {
 
   /// Memory to be filled in arriving().
   virtual Buffer allocate_arriving(std::size_t bytes) = 0;
-  /// What the current stream does next waits for what the event recorded last,
-  /// in arriving(), after the buffer was filled there; from now on the buffer
-  /// is the current stream's.
+  /// Lets the current stream wait for what the event recorded last, in
+  /// arriving(), after the buffer was filled there; from now on the buffer is
+  /// the current stream's.
   virtual void hand_to_current(const Event& filled, const Buffer& buffer) = 0;
   /// Waits until the stream has done all that it has, or fails. Any thread may
   /// call it.

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Which process holds a folder, as its lock file says: enough to tell on any
-/// host whether that process can still be there.
+/// The process that holds a folder, as its lock file says: enough to tell on
+/// any host whether that process can still be there.
 struct LockHolder {
   std::string host = {};
   std::string boot = {};  ///< the kernel's boot_id: a machine since its start

@@ -10,7 +10,7 @@ namespace sluice {
 /// nothing when none is near enough to be a slip of the finger.
 std::string perhaps(std::string_view word, std::span<const std::string> names);
 
-/// "a, b, c".
+/// Names in a list: "a, b, c".
 std::string joined(std::span<const std::string> names);
 
 }  // namespace sluice

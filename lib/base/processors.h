@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What bounds the processors of this process.
+/// Limits of the processors that this process may use.
 struct ProcessorLimits {
   std::int64_t affinity = 1;             ///< that it may run on
   std::optional<double> quota = {};      ///< of its cgroups, in processors

@@ -13,8 +13,8 @@ sigset_t stopping_signals();
 /// The last four of stopping_signals(): those that schedulers send.
 std::span<const int> requests_of_schedulers();
 
-/// For a program's preinit_array, before the libraries that it loads install
-/// handlers: notes which of these signals it was started to ignore.
+/// Notes which of these signals the program was started to ignore: for its
+/// preinit_array, before the libraries that it loads install handlers.
 void note_ignored_signals();
 /// Ignores those signals again.
 void ignore_noted_signals();

@@ -22,7 +22,7 @@ at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels);
 /// host waits when it reads.
 class Evaluation {
  public:
-  /// outputs: of the last block.
+  /// Adds a batch. outputs: of the last block.
   void add(const Loss& loss, const at::Tensor& outputs,
            const at::Tensor& labels);
 

@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// Shapes that are waited for.
+/// Most shapes that are waited for, until they come often enough for a graph.
 constexpr std::size_t kMostWarmUps = 8;
 /// Batches of a block that have graphs; more of them in flight run as ever.
 constexpr std::size_t kMostSlots = 64;
@@ -114,7 +114,7 @@ Tensors GraphedForward::forward(const Block& block, const Tensors& inputs,
   return slot ? replay(call, std::move(slot)) : run();  // too many in flight
 }
 
-/// nullptr: the shape isn't waited for.
+/// Warm-up of a shape; nullptr: the shape isn't waited for.
 std::shared_ptr<GraphedForward::WarmUp> GraphedForward::warm_up_of(
     const Shape& shape) {
   for (const auto& known : warm_ups_)
@@ -156,7 +156,7 @@ Tensors GraphedForward::forward_eagerly(const Call& call) {
   return outputs;
 }
 
-/// nullptr: there are enough.
+/// A free slot, a new one if need be; nullptr: there are enough.
 std::shared_ptr<GraphedForward::Slot> GraphedForward::free_slot(
     const Call& call) {
   const std::vector<const void*> addresses = call.addresses();

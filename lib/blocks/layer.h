@@ -66,7 +66,7 @@ class Layer : public torch::nn::Module {
 /// neighbour (norms) are 1, their biases 0.
 void initialise_parameters(torch::nn::Module& module, std::uint64_t key);
 
-/// How to make a layer, and what is known of it before it is made.
+/// Description of a layer: how to make it, and what is known of it before.
 struct LayerSpec {
   /// A name for people: "conv 32->64 3x3". Need not be unique.
   std::string name;

@@ -61,7 +61,7 @@ struct BatchContext {
   Visit visit = {};
 };
 
-/// The loss times the batch's share.
+/// A loss times the batch's share.
 at::Tensor by_share(const at::Tensor& loss, const BatchContext& context);
 
 /// Result of a lower end for a batch.

@@ -147,7 +147,7 @@ std::string digits_of(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
 }
 
-/// Where the digits of the header's own checksum are in its text; npos: nowhere
+/// Place of the digits of the header's own checksum in its text; npos: nowhere
 /// whole.
 std::size_t place_of_seal(std::string_view header) {
   const std::string key = fmt::format("\"{}\":\"", kOfHeader);

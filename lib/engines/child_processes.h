@@ -27,7 +27,7 @@ class WorkerLostError : public LinkError {
   int block_;
 };
 
-/// What a child process is started with.
+/// Command that starts a child process.
 struct ChildCommand {
   std::vector<std::string> arguments = {};  ///< argv
   std::string file = {};  ///< what is executed; empty: the first argument
@@ -59,14 +59,14 @@ class ChildProcesses {
   void check_joining();
   /// A block whose process is stopped (SIGSTOP); 0: none is.
   int stopped();
-  /// "the worker process 1234 of block 2"
+  /// Name of a worker in messages: "the worker process 1234 of block 2".
   std::string name_of(int block);
   /// Error for a worker that did not join the others, with the reason if known.
   WorkerLostError missing(int block, const std::string& why = "");
   /// Text about a signal that has ended the block's process and was not ours.
   /// Empty: it runs, or ended otherwise.
   std::string how_ended(int block);
-  /// Asks that one to stop at once (SIGKILL), or all of them.
+  /// Stops a block's process at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
   /// Kills the worker of a block, however it may end: its loss is known

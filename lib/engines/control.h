@@ -45,7 +45,7 @@ std::string_view bytes_of(const Message& message, const char* name);
 
 inline constexpr const char* kSaid = "said";
 
-/// One of the structs of control_codec.h, and back. Throws LinkError when the
+/// Message of a struct of control_codec.h, and back. Throws LinkError when the
 /// message says something else.
 template <class T>
 Message control_message(MessageKind kind, const T& said) {

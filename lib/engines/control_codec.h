@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little);
 // value before it. There is no version: all processes of a run are of one
 // build.
 
-/// What stopped a worker.
+/// Kind of error that stopped a worker.
 enum class Cause : std::uint8_t {
   own,       ///< the worker itself
   link,      ///< one of its links broke

@@ -205,7 +205,7 @@ void Coordinator::write(const Record& record) {
 
 void Coordinator::recall(const Record& record) {
   const std::lock_guard lock(mutex_);
-  // An evaluation before the phase began says nothing of it.
+  // Evaluations before the phase began say nothing about the phase.
   const auto phase = record.as<records::Phase>();
   if (phase && phase->phase <= phase_) switch_is_due_ = false;
   if (const auto evaluation = record.as<records::Evaluation>())

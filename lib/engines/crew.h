@@ -36,7 +36,7 @@ struct CrewEvents {
   std::function<void(const LostReplica&)> lost = nullptr;
 };
 
-/// Grants, counted.
+/// Numbers of grants that a crew was given and has carried out.
 struct CrewProgress {
   std::size_t given = 0;
   std::size_t fastest = 0;  ///< that some block has carried out

@@ -31,7 +31,7 @@ class Heartbeat {
   void begins(const Action& action);
   /// Something was done; the worker waits for nothing now.
   void moves();
-  /// The worker waits for that block, or one of the above.
+  /// Notes that the worker waits for a block, or for one of the above.
   void waits_for(int block);
   /// Calls `on_move` while the worker waits, for then another one is late, and
   /// whoever waits for this one shall not give it up. On any thread, now and

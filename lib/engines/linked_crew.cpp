@@ -88,7 +88,7 @@ void LinkedCrew::wait() {
     if (take_some()) continue;
     if (is_failing() && has_ended()) throw_cause();
     if (book_.all_done()) return;
-    // No worker is judged while a message of it is still to be taken.
+    // A worker is judged only when no message of it is left to take.
     bell_->wait(rung, supervision_.look ? supervision_.look() : kUnwatched);
   }
 }
@@ -167,7 +167,8 @@ bool LinkedCrew::can_lose(int block) const {
          supervision_.board->all_heard();
 }
 
-/// A worker of it that is still there ends; what others heard of it is theirs.
+/// Takes a replica out: a worker of it that is still there ends; other workers
+/// keep what came from it.
 void LinkedCrew::lose(int replica, const Failure& failure) {
   std::size_t grants = book_.given();
   for (WorkerLink& talk : talks_) {

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-/// How a crew supervises workers that are processes.
+/// Rules by which a crew supervises workers that are processes.
 struct Supervision {
   /// Gets the workers' heartbeats; nullptr: they are threads of this process.
   ProgressBoard* board = nullptr;
@@ -90,7 +90,7 @@ class LinkedCrew final : public Crew {
   static void send(WorkerLink& talk, Message message);
   void reached(WorkerLink& talk);
   void end(WorkerLink& talk);
-  /// How the crew noticed a failure.
+  /// Place at which the crew noticed a failure.
   enum class FailureOrigin : std::uint8_t {
     at_its_link,  ///< which ended, or said what can't be
     otherwise     ///< a worker reported it, or the supervision gave it up

@@ -32,7 +32,7 @@ struct ProcessHooks {
   /// A worker that makes no progress for so long, and waits for no other,
   /// hangs.
   Deadline deadline = std::chrono::minutes(10);
-  /// Supervision::survives_loss
+  /// Whether the run survives a loss: Supervision::survives_loss.
   bool survives_loss = false;
 };
 

@@ -45,7 +45,7 @@ class ProgressBoard {
   /// A message of kind `progress` (Heartbeat::progress()) came from the block's
   /// worker.
   void progress(int block, const Progress& now);
-  /// The link to the block's worker has ended.
+  /// Called when the link to the block's worker has ended.
   void ended(int block);
 
   /// Whether every block has sent a heartbeat: then all have joined their

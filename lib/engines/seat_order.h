@@ -19,8 +19,8 @@ class SeatOrder {
   /// The plans outlive this object.
   SeatOrder(const Plans& plans, int executor);
 
-  /// The seat's next actions are those of the grant. All seats of the
-  /// executor are given the same grants.
+  /// Begins a grant: the seat's next actions are those of the grant. All seats
+  /// of the executor are given the same grants.
   void begin(int seat, const Grant& grant);
   /// Waits until all that comes before the block's next action is done, then
   /// does it. Throws PeerGoneError when another block of the executor has

@@ -20,7 +20,7 @@ using ActionWrapper =
 /// Executes a seat's actions, and waits at its ports, on the worker's thread.
 class SeatRunner {
  public:
-  /// Shows nothing to any heartbeat.
+  /// Makes a runner that shows nothing to any heartbeat.
   SeatRunner() = default;
   /// The heartbeat, which must outlive it, shows each action and wait;
   /// `around`, if any, is what actions are executed by.
@@ -29,7 +29,7 @@ class SeatRunner {
   /// Orders the seat's actions, from now on, among those of the other seats of
   /// its executor.
   void share(std::shared_ptr<SeatOrder> order) { order_ = std::move(order); }
-  /// The next actions of the block are those of the grant.
+  /// Begins a grant: the block's next actions are those of the grant.
   void begin(int block, const Grant& grant) const;
   /// No other seat of the executor waits for this one any more: it has failed.
   void fail() const;

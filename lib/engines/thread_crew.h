@@ -14,13 +14,13 @@
 
 namespace sluice {
 
-/// What a thread of a crew works with.
+/// Seats and sources that a thread of a crew works with.
 struct ThreadWorker {
-  /// Called on that thread, once.
+  /// Makes the seat; called on the block's thread, once.
   std::function<std::unique_ptr<Seat>()> make;
   /// The source that is fed with the batches of the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
-  /// Current on that thread from its start to its end.
+  /// Device that is current on the block's thread from its start to its end.
   c10::Device device = c10::DeviceType::CPU;
 };
 
@@ -28,7 +28,7 @@ struct ThreadWorker {
 /// the crew, for one block after the other.
 using PrepareWorker = std::function<ThreadWorker(int block, Sender& control)>;
 
-/// Each block in a thread of its own, with `threads` intra-op threads. The
+/// A crew with a thread for each block, of `threads` intra-op threads. The
 /// plans must outlive it.
 std::unique_ptr<Crew> make_thread_crew(const Plans& plans, std::int64_t threads,
                                        const PrepareWorker& prepare,

@@ -17,7 +17,7 @@ namespace sluice {
 /// Index k-1.
 using Seats = std::vector<std::shared_ptr<Seat>>;
 
-/// What the virtual engine works with.
+/// Parts that the virtual engine works with.
 struct VirtualParts {
   const Plans& plans;  ///< outlive the crew
   /// The seats' channels hold at least so many messages.
@@ -32,8 +32,9 @@ struct VirtualParts {
   std::shared_ptr<FedSource> fed = nullptr;
 };
 
-/// All seats in the thread that calls wait(), their actions in the order of
-/// virtual time. Real numerics; with zero costs, the sequential reference.
+/// Crew whose seats all work in the thread that calls wait(), their actions in
+/// the order of virtual time. Real numerics; with zero costs, the sequential
+/// reference.
 class VirtualCrew final : public Crew {
  public:
   VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events);

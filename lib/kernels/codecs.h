@@ -26,7 +26,7 @@ struct CodecKernels {
 
 const CodecKernels& cpu_codec_kernels();
 
-/// nullptr when the program was built without nvcc.
+/// Kernels on CUDA devices; nullptr when the program was built without nvcc.
 const CodecKernels* cuda_codec_kernels();
 
 }  // namespace sluice

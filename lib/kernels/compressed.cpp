@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// The place that an index or code names.
+/// Checks that indices ascend and stay within the size.
 class IndexOrder {
  public:
   explicit IndexOrder(std::size_t size) : size_(size) {}

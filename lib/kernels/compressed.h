@@ -24,7 +24,7 @@ class EncodedReader {
   std::uint32_t word();
   std::uint64_t long_word();
   float number();
-  /// Throws LinkError unless all has been read.
+  /// Checks the end. Throws LinkError unless all has been read.
   void finish() const;
 
  private:

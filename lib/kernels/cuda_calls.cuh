@@ -5,8 +5,8 @@
 // What calls of the CUDA runtime have in common.
 namespace sluice {
 
-/// nullptr: none. An error stays behind for LibTorch to find, unless it is
-/// taken, as here.
+/// Text of an error; nullptr: none. An error stays behind for LibTorch to find,
+/// unless it is taken, as here.
 inline const char* reason(cudaError_t error) {
   if (error == cudaSuccess) return nullptr;
   cudaGetLastError();

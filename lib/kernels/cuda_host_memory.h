@@ -9,8 +9,8 @@ namespace sluice {
 /// function is for a device by its number, which it makes the current one only
 /// while it runs; what is pinned is so for all devices.
 struct CudaHostMemory {
-  /// nullptr: done. Else CUDA's reason why not: the system's limits, or some of
-  /// it is pinned already.
+  /// Pins memory. nullptr: done; else CUDA's reason why not: the system's
+  /// limits, or some of it is pinned already.
   const char* (*pin)(int device, std::byte* memory,
                      std::size_t bytes) = nullptr;
   /// The start of what was pinned, and no copy uses it any more. Throws
@@ -18,8 +18,8 @@ struct CudaHostMemory {
   void (*unpin)(int device, std::byte* memory) = nullptr;
 };
 
-/// nullptr when the program was built without nvcc; the simulated GPU has its
-/// own (tests/simcuda).
+/// Functions of CUDA; nullptr when the program was built without nvcc. The
+/// simulated GPU has its own (tests/simcuda).
 const CudaHostMemory* cuda_host_memory();
 
 }  // namespace sluice

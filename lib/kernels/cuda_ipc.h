@@ -47,8 +47,8 @@ struct CudaIpc {
   void (*finish)(int device, Stream stream) = nullptr;
 };
 
-/// nullptr when the program was built without nvcc; the simulated GPU has its
-/// own (tests/simcuda).
+/// Functions of CUDA; nullptr when the program was built without nvcc. The
+/// simulated GPU has its own (tests/simcuda).
 const CudaIpc* cuda_ipc();
 
 }  // namespace sluice

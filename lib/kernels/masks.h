@@ -45,7 +45,7 @@ struct MaskKernels {
 
 const MaskKernels& cpu_mask_kernels();
 
-/// nullptr when the program was built without nvcc.
+/// Kernels on CUDA devices; nullptr when the program was built without nvcc.
 const MaskKernels* cuda_mask_kernels();
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ extern "C" [[gnu::weak]] void __asan_init();  // NOLINT
 namespace sluice {
 namespace {
 
-// LibTorch's own has 0.
+// Priority of this allocator; LibTorch's own has 0.
 constexpr std::uint8_t kPriority = 1;
 
 // The allocator before ours. LibTorch's binding to oneDNN frees with the

@@ -25,8 +25,8 @@ class ClockExchange {
  public:
   static constexpr int kQuestions = 8;
 
-  /// A question goes out, or its answer has come, at that time here. `there` is
-  /// what the answer says.
+  /// Notes that a question goes out, or that its answer has come, at that time
+  /// here. `there` is what the answer says.
   void asks(double here) { asked_ = here; }
   void hears(double there, double here);
   bool is_over() const { return answers_ == kQuestions; }

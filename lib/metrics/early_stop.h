@@ -43,7 +43,7 @@ class EarlyStop {
   bool is_due() const {
     return enabled() && without_progress_ >= options_.patience;
   }
-  /// The run ends after that turn.
+  /// Record of a stop, for a run that ends after that turn.
   records::EarlyStop record(std::int64_t turn) const;
 
  private:

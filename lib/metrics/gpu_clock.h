@@ -26,7 +26,7 @@ class GpuClock {
   void resume(Op op);
   /// Pauses the clock. Returns whether it was running.
   bool pause();
-  /// Goes on after a pause within an action.
+  /// Resumes the clock after a pause within an action.
   void resume();
 
   /// Adds the times of the work that is done by now; with `all` of all of it,

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// How alike two gradients are.
+/// Likeness of two gradients.
 struct Likeness {
   double cosine = 0;          ///< 1: the same direction
   double norm_ratio = 0;      ///< |applied| / |true|
@@ -22,7 +22,8 @@ Likeness likeness(const Tensors& applied, const Tensors& truth);
 /// Named values for the metrics.
 using Figures = std::vector<std::pair<std::string, double>>;
 
-/// "<prefix>cosine", "<prefix>norm_ratio", "<prefix>sign_agreement".
+/// Names of the figures: "<prefix>cosine", "<prefix>norm_ratio",
+/// "<prefix>sign_agreement".
 Figures figures_of(const Likeness& likeness, const std::string& prefix = "");
 
 }  // namespace sluice

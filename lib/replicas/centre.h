@@ -190,10 +190,10 @@ class CentreLink {
   virtual Centre* owned() = 0;
   /// Calls Centre::serve(), after all that came there before.
   virtual ServerAnswer visit(Push push) = 0;
-  /// Centre::bring() and take().
+  /// Calls Centre::bring() and take().
   virtual std::int64_t bring(Push push) = 0;
   virtual MergeResult take(bool told) = 0;
-  /// Centre::arrive() and await_rest().
+  /// Calls Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;
   /// The replica has done its share, and leaves without a failure.

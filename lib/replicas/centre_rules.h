@@ -12,8 +12,9 @@ namespace sluice {
 
 class ReplicaPolicy;
 
-// What centres do for replicas that come when they are ready. Each is made for
-// the parameters of a block, of which it takes names, sizes and strides.
+// Rules of centres for replicas that come when they are ready. Each rule is
+// made for the parameters of a block, of which it takes names, sizes and
+// strides.
 
 /// Downpour SGD (Dean et al. 2012, section 4.1, n_push = n_fetch = 1): a push
 /// is a gradient, and a step of the server's optimizer; the replica takes the

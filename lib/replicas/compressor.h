@@ -20,10 +20,10 @@ struct ExchangedUpdate {
   double epoch = 0;         ///< of its turn, with a fraction
 };
 
-/// How the replicas of a block get the sum of their gradients in fewer bytes
-/// than those have: what one of them does. What it left out of an exchange it
-/// may keep for the next one, so one serves one stream of gradients, those of a
-/// block's updates; used by one thread.
+/// A replica's part in a compressed sum: the replicas of a block get the sum of
+/// their gradients in fewer bytes than those have. What a replica left out of
+/// an exchange it may keep for the next one, so one serves one stream of
+/// gradients, those of a block's updates; used by one thread.
 ///
 /// Gradients lie as the parameters do, in their order; undefined ones stay so,
 /// and are the same ones for all replicas. Every replica gets the same bits.
@@ -57,12 +57,12 @@ using TensorSizes = std::vector<std::int64_t>;
 
 /// A compressor with its options.
 struct CompressorKind {
-  /// Empty: gradients are summed as they are.
+  /// Maker of the exchange; empty: gradients are summed as they are.
   std::function<std::unique_ptr<GradientExchange>(
       const NamedTensors& parameters, const ReplicaSite& site)>
       make = nullptr;
-  /// What stands for the gradients of such tensors in a round, as far as that
-  /// can be known before: for plans and the virtual clock.
+  /// Bytes that stand for the gradients of such tensors in a round, as far as
+  /// they can be known before: for plans and the virtual clock.
   std::function<double(const std::vector<TensorSizes>& sizes)> bytes = nullptr;
   ExchangeWay way = ExchangeWay::sum;
   int rounds = 1;

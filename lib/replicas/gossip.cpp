@@ -108,7 +108,7 @@ class PushSum final : public ReplicaPolicy {
 
   NamedTensors state() const override {
     NamedTensors all = sums_;
-    // By the names of what it is of, so that another cut finds it too.
+    // Named after the parameters, so that another cut finds it too.
     for (const auto& [name, tensor] : sums_)
       all.emplace_back("share_of." + name, share_);
     return all;

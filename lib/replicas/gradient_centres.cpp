@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// Updates by gradients, and how many there were.
+/// A centre that updates by gradients, and counts its updates.
 class SteppedCentre : public CentreRule {
  public:
   SteppedCentre(const NamedTensors& parameters, const UpdateOptions& options,

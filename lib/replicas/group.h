@@ -65,9 +65,9 @@ class Group {
   /// Publishes what each replica shall be given, index r-1: bytes in a line, on
   /// the CPU, which are not written any more. May be one tensor for all.
   virtual void start_swap(Tensors to_each);
-  /// What each has given this one, index r-1; as sent, so to be checked. Throws
-  /// as finish_sum(). By default, for groups that only sum, both throw
-  /// InternalError.
+  /// Tensors that each member has given this one, index r-1; as sent, so to be
+  /// checked. Throws as finish_sum(). By default, for groups that only sum,
+  /// both throw InternalError.
   virtual Tensors finish_swap();
 
   /// What all members have in common. By default, for groups that have no

@@ -104,7 +104,7 @@ class AveragingCentre final : public CentreRule {
   }
 
  private:
-  /// Where a replica would be that has begun at the weights there are: what was
+  /// Weights of the replica as if it had begun at the present ones: what was
   /// merged since it began counts beside its own movement.
   Tensors as_of_now(const Push& push) const {
     const NamedTensors& weights = taken_.weights();

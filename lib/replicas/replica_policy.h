@@ -23,15 +23,15 @@ class Group;
 
 /// What a replica has after an exchange with its peers.
 struct Mixture {
-  /// What the replica and those that it takes from have published, in the order
-  /// of the replicas; not to be written.
+  /// Tensors that the replica and its peers have published, in the order of the
+  /// replicas; not to be written.
   std::vector<Tensors> published = {};
   std::size_t own = 0;  ///< index of its own
   /// Equal parts of what each of them has, of which one is this replica's.
   std::int64_t parts = 1;
 };
 
-/// What a replica does with means of weights, or with the weights of its peers.
+/// Rule of a replica for means of weights, or for the weights of its peers.
 /// Every replica of a block has one; given the same means, all of them compute
 /// the same. Used by one thread.
 class ReplicaPolicy {
@@ -65,9 +65,9 @@ class ReplicaPolicy {
   virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
     return info;
   }
-  /// How many steps late a gradient of this replica will be in the next update,
-  /// where the replica has made so many updates since its forward.
-  /// Call it in that update where weights are shared.
+  /// Number of steps that a gradient of this replica will be late in the next
+  /// update, where the replica has made so many updates since its forward. Call
+  /// it in that update where weights are shared.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Called after step i, with the weights that it has led to.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
@@ -109,20 +109,20 @@ class ReplicaPolicy {
   virtual NamedTensors state() const { return {}; }
 };
 
-/// What a centre is made for.
+/// Site that a centre is made for.
 struct CentreSite {
   const UpdateOptions& options;  ///< of the block's updates
   int members = 1;
   std::uint64_t seed = 0;  ///< of the run
 };
 
-/// How the replicas of a run work together.
+/// Rules by which the replicas of a run work together.
 struct ReplicaKind {
   ReplicaExchange exchange = {};
   /// Whether blocks exchange their weights at different updates.
   bool stagger = false;
-  /// Where gradients of several replicas are applied one by one: whether the
-  /// policy tells how stale each is, which corrections go by.
+  /// Whether the policy tells how stale each gradient is, where those of
+  /// several replicas are applied one by one, which corrections go by.
   bool tells_staleness = false;
   /// Epochs after which all adopt the weights of the best; 0: never.
   double adopt_every = 0;
@@ -135,9 +135,9 @@ struct ReplicaKind {
   /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
       make = nullptr;
-  /// Where replicas can come one after the other when they are ready
-  /// (ReplicaExchange::served): what serves them, for the parameters of a
-  /// block. Empty: they can't.
+  /// Maker of the rule that serves replicas one after the other, when they are
+  /// ready (ReplicaExchange::served), for the parameters of a block. Empty:
+  /// they can't come so.
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters,
                                             const CentreSite& site)>
       make_centre = nullptr;

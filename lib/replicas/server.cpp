@@ -123,7 +123,7 @@ class GradientServer final : public PullPolicy {
 
   NamedTensors state() const override {
     NamedTensors all = PullPolicy::state();
-    // By the names of what they are of, so that another cut finds them too.
+    // Named after the parameters, so that another cut finds them too.
     for (const auto& [name, tensor] : pulled().back())
       all.emplace_back("steps_of." + name, steps_);
     return all;

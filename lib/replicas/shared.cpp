@@ -92,9 +92,10 @@ class SharedPolicy final : public ReplicaPolicy {
 
   std::shared_ptr<SharedWeights> common_;
   int members_ = 0;
-  /// Until they are filled in: what the common weights begin with. In an
-  /// update: the replica's own before it. From an agreement to the next update,
-  /// so in evaluations and checkpoints: what it was on.
+  /// Weights by time. Until the common weights are filled in: those that they
+  /// begin with. In an update: the replica's own before it. From an agreement
+  /// to the next update, so in evaluations and checkpoints: those that were
+  /// agreed on.
   NamedTensors kept_;
   /// Updates of all that the weights had when they were read, the latest read
   /// first.

@@ -103,8 +103,8 @@ void SharedWeights::add(const Tensors& before, const Tensors& after) {
   updates_.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Each replica has added its update before it arrives. The last one sees all
-/// of them, and runs alone until the others go on.
+/// Waits for all. Each replica has added its update before it arrives. The last
+/// one sees all of them, and runs alone until the others go on.
 void SharedWeights::arrive(int members) {
   if ((arrived_.fetch_add(1, std::memory_order_acq_rel) + 1) % members == 0)
     load(settled_);

@@ -57,7 +57,7 @@ bool begins_phase(std::string_view word, std::int64_t& phase) {
   return take_sign(word, 'P') && take_number(word, phase) && word.empty();
 }
 
-/// "F, B, U"
+/// Actions as text: "F, B, U".
 std::string letters() {
   std::string all;
   for (const OpRow& row : op_rows()) {

@@ -14,8 +14,8 @@ namespace sluice {
 template <class Time>
 class Admissions {
  public:
-  /// The block has done the action at that time, and may now forward so many
-  /// further batches at once.
+  /// Notes that the block has done the action at that time, and may now forward
+  /// so many further batches at once.
   void did(const Action& action, std::int64_t room, const Time& now) {
     if (action.op == Op::backward) let_in_.push_back(now);
     while (!let_in_.empty() && std::ssize(let_in_) > room) let_in_.pop_front();

@@ -76,7 +76,7 @@ std::vector<Capacity> widened(const RunPlan& plan, const Grant& grant) {
   return capacities;
 }
 
-/// The least one of a channel, the others being as they are.
+/// Sets a channel to its least capacity, with the others as they are.
 void narrow(const RunPlan& plan, const Grant& grant, int link, bool is_up,
             std::vector<Capacity>& capacities) {
   std::size_t& capacity = side(capacities, link, is_up);

@@ -7,10 +7,11 @@
 
 namespace sluice {
 
-// What boundaries, bottom first, can't have beside each other or beside a way
-// to order their blocks. Throw UserError, naming the boundary and the remedy.
-// What follows from sums over boundaries (a delay within a reach) is refused
-// where they are made, in plan.cpp, reach.cpp and targets.cpp.
+// Checks of what boundaries, bottom first, can't have beside each other or
+// beside a way to order their blocks. They throw UserError, naming the boundary
+// and the remedy. What follows from sums over boundaries (a delay within a
+// reach) is refused where they are made, in plan.cpp, reach.cpp and
+// targets.cpp.
 
 void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
                     const MicroBatches& micro_batches);

@@ -17,8 +17,8 @@ struct BlockCosts {
   /// Seconds that a backward takes longer for the auxiliary head's forward and
   /// backward.
   double head = 0;
-  /// More per backward of a method that forwards the batch again; nothing: as
-  /// much as a forward.
+  /// Seconds that a backward takes longer with a method that forwards the batch
+  /// again; nothing: as much as a forward.
   std::optional<double> replay = {};
   double slowness = 1;  ///< by which all of these are multiplied
 };
@@ -104,25 +104,25 @@ Costs by_seat(Costs costs, const RunPlan& plan);
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action);
 
-/// What an exchange takes when those have published whom the replica takes
-/// from: of a sum that of a ring, 2 (N - 1) (latency + bytes / (N bandwidth))
-/// for N replicas (Patarasu and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002,
-/// section 3), half of it, or (N - 1) (latency + bytes / bandwidth), as
-/// ExchangeWay says; among peers, and where all adopt the weights of one,
-/// latency + bytes / bandwidth for each.
+/// Seconds of an exchange, from when all peers have published that the replica
+/// takes from: of a sum that of a ring, 2 (N - 1) (latency + bytes / (N
+/// bandwidth)) for N replicas (Patarasu and Yuan 2009,
+/// doi:10.1016/j.jpdc.2008.09.002, section 3), half of it, or (N - 1) (latency
+/// + bytes / bandwidth), as ExchangeWay says; among peers, and where all adopt
+/// the weights of one, latency + bytes / bandwidth for each.
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle);
 
-/// How long what a replica brings to the centre of its block is on its way, and
-/// what it takes away is: latency + bytes / bandwidth each, of a settle that is
-/// served.
+/// Seconds that a push and its answer are on their way between a replica and
+/// the centre of its block: latency + bytes / bandwidth each, of a settle that
+/// is served.
 double visit_seconds(const Costs& costs, const BlockPlan& plan,
                      const Action& settle);
 
 /// The size of a message, as Costs::bytes say.
 double bytes_of(const Costs& costs, const Transfer& transfer);
 
-/// How long a message keeps its direction of the boundary busy, and how long it
+/// Seconds that a message keeps its direction of the boundary busy, and that it
 /// is on its way after that.
 struct Transit {
   double occupies = 0;
@@ -130,7 +130,8 @@ struct Transit {
 };
 Transit transit_of(const Costs& costs, const Transfer& transfer);
 
-/// Costs::in_one_block, or the sum that stands for it.
+/// Seconds of the work in one block: Costs::in_one_block, or the sum that
+/// stands for it.
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan);
 
 }  // namespace sluice

@@ -7,17 +7,19 @@
 
 namespace sluice {
 
-/// What the replicas of a block send each other for its updates, counted from
-/// its plan without going through the turns. Of the times that they agree for
-/// evaluations and checkpoints, and of lessons, nothing. Used by one thread.
+/// Bytes that the replicas of a block send each other for its updates, counted
+/// from its plan without going through the turns. Of the times that they agree
+/// for evaluations and checkpoints, and of lessons, nothing. Used by one
+/// thread.
 class ExchangeTraffic {
  public:
   /// block: of any replica, in lockstep or running free.
   explicit ExchangeTraffic(const BlockPlan& block) : block_(block) {}
 
-  /// By all replicas in the first so many turns of a run, in what one of them
-  /// exchanges (Costs::exchange_bytes): of a sum as exchange_seconds() has it;
-  /// to a centre and back each counts once, replica 1 beside it as the others.
+  /// Bytes sent by all replicas in the first so many turns of a run, in units
+  /// of what one of them exchanges (Costs::exchange_bytes): of a sum as
+  /// exchange_seconds() has it; to a centre and back each counts once, replica
+  /// 1 beside it as the others.
   double sent_in(std::int64_t turns);
 
  private:

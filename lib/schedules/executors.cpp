@@ -35,8 +35,8 @@ struct Rest {
   std::vector<SeatAction> actions;
   std::size_t next = 0;
 
-  /// The next action, which must be that one, and what follows from it, up to
-  /// a wait for the seat's replicas.
+  /// Takes the next action, which must be `ordered`, and those that follow from
+  /// it, up to a wait for the seat's replicas.
   void take(const Action& ordered, std::vector<SeatAction>& into) {
     finish(into);
     SLUICE_CHECK(next < actions.size() && actions[next].action == ordered,

@@ -19,10 +19,10 @@ std::vector<int> seats_of(const RunPlan& plan, int executor);
 std::vector<int> seats_beside(const RunPlan& plan, int seat);
 int first_beside(const RunPlan& plan, int seat);
 
-/// What an executor does of a grant, in its order: what actions_of() says of
-/// each of its seats. Evaluation batches go through its seats one after the
-/// other, so that neighbours with as many blocks don't wait for each other. A
-/// seat waits for its replicas as late as it can: what they sum travels while
+/// Actions of an executor for a grant, in its order: those that actions_of()
+/// has for each of its seats. Evaluation batches go through its seats one after
+/// the other, so that neighbours with as many blocks don't wait for each other.
+/// A seat waits for its replicas as late as it can: what they sum travels while
 /// others of the executor's seats compute.
 std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
                                          const Grant& grant);

@@ -163,7 +163,7 @@ void FreeRunning::did(const Action& action) {
 
 void FreeRunning::see(const MessageHead& first) {
   if (!plan().has_gaps) return;
-  // What follows the turns of a grant, and what belongs to the next one, lies
+  // Actions that follow the turns of a grant, or belong to the next one, lie
   // behind all batches of this one.
   const std::int64_t batch =
       first.kind == MessageKind::activation ? first.batch : grant_.end_turn;

@@ -10,10 +10,11 @@
 
 namespace sluice {
 
-/// How a block that runs free finds its next action: not in a list, but among
-/// those that it could do now. The block's turn is the newest batch that it has
-/// forwarded, so that turn - batch is a staleness that is measured. Touches
-/// neither channel nor clock: the caller knows which of the choices are ready.
+/// The choice of the next action in a block that runs free: not in a list, but
+/// among those that it could do now. The block's turn is the newest batch that
+/// it has forwarded, so that turn - batch is a staleness that is measured.
+/// Touches neither channel nor clock: the caller knows which of the choices are
+/// ready.
 class FreeRunning {
  public:
   /// phases: the block's plan in each phase of the timetable; each with
@@ -27,15 +28,15 @@ class FreeRunning {
   /// are applied that one more could be forwarded (in a drain: all of them),
   /// and what follows is done too.
   bool is_done(const Ledger& ledger) const { return choices(ledger).empty(); }
-  /// What the block may do by what it has done, the best first: an update that
-  /// is due, with the exchange that belongs to it, before a backward, before a
-  /// lesson, before a forward. A lesson whose gradient came with its backward
-  /// goes before the next backward. With goes_by_arrival() the order decides
-  /// only between what came at one time.
+  /// Actions that the block may do by what it has done, the best first: an
+  /// update that is due, with the exchange that belongs to it, before a
+  /// backward, before a lesson, before a forward. A lesson whose gradient came
+  /// with its backward goes before the next backward. With goes_by_arrival()
+  /// the order decides only between what came at one time.
   std::vector<Action> choices(const Ledger& ledger) const;
   bool goes_by_arrival() const;
-  /// How many batches the block may forward before one of those that wait goes
-  /// backward.
+  /// Number of batches that the block may forward before one of those that wait
+  /// goes backward.
   std::int64_t room(const Ledger& ledger) const;
   /// Notes that the block did one of its choices, which is in its ledger too.
   /// What a settle has dropped is left out.
@@ -43,8 +44,8 @@ class FreeRunning {
   /// What comes next from below. Where batches may be dropped there, it says
   /// which ones never come.
   void see(const MessageHead& first);
-  /// What it leaves out of its grant, because the others have done that turn
-  /// without it.
+  /// Batches that the block leaves out of its grant, because the others have
+  /// done that turn without it.
   std::vector<std::int64_t> behind(std::int64_t turn) const;
   /// Number of turns begun, with those of dropped batches.
   std::int64_t turns() const { return next_; }

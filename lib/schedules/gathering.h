@@ -13,8 +13,9 @@ struct Quorum {
   int least = 0;
   /// Seconds that the centre waits for more replicas once that many have come.
   double grace = 0;
-  /// What is of a turn that was merged without it is dropped, and the replica
-  /// goes on with the turn that is due; else the next merge has it, too.
+  /// Whether a push for a turn that was merged without it is dropped, and the
+  /// replica goes on with the turn that is due; else the next merge has it,
+  /// too.
   bool drops_late = false;
 
   bool is_there() const { return least > 0; }

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// The op that leaves a mark.
+/// Name of the op that leaves a mark.
 std::string_view giver_of(Mark mark) {
   switch (mark) {
     case Mark::summed:

@@ -12,7 +12,7 @@ namespace sluice {
 
 struct BlockPlan;
 
-/// What has been done with a batch at a block and is still to be used there.
+/// A thing done with a batch at a block that is still to be used there.
 enum class Mark : std::uint8_t {
   in_flight,  ///< forwarded: waits for its backward (a batch, no message)
   summed,     ///< went backward: waits for the update of its window
@@ -24,24 +24,24 @@ enum class Mark : std::uint8_t {
 
 inline constexpr std::size_t kMarks = 6;
 
-/// What a block has done, and so what it may do next: the one account of it,
-/// which the block itself, simulations and free-running choices ask.
+/// The one account of what a block has done, and so may do next. The block
+/// itself, simulations and free-running choices go by it.
 class Ledger {
  public:
-  /// As it is when the turns before `turn` are done, of a pipe that began with
-  /// `first_batch`.
+  /// Sets the ledger as it is when the turns before `turn` are done, of a pipe
+  /// that began with `first_batch`.
   void begin(const BlockPlan& plan, std::int64_t turn,
              std::int64_t first_batch);
   bool may(const Action& action) const;
-  /// What the action needs of its own block and lacks: "a forward of batch 3
-  /// before it"; empty: it may be done.
+  /// The thing that the action needs of its own block and lacks: "a forward of
+  /// batch 3 before it"; empty: it may be done.
   std::string lacks(const Action& action) const;
   void did(const BlockPlan& plan, const Action& action);
   /// Sets a mark from a checkpoint of a block that ran free: begin() knows
   /// lockstep.
   void set(Mark mark, std::int64_t batch) { marked(mark).insert({batch, 0}); }
 
-  /// The oldest first.
+  /// Batches that have the mark, the oldest first.
   const std::set<BatchRound>& with(Mark mark) const {
     return marked_[static_cast<std::size_t>(mark)];
   }

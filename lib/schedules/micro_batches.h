@@ -51,13 +51,13 @@ struct MicroBatches {
     if (dealt > 1) return deals.before(turn_of(batch)) + batch % dealt;
     return deal_of(turn_of(batch)) * count + batch % count;
   }
-  /// Samples of that turn; meaningful for M > 1.
+  /// Number of samples of a turn; meaningful for M > 1.
   std::int64_t samples_in(std::int64_t turn) const {
     const bool is_last =
         turns_per_epoch > 0 && (deal_of(turn) + 1) % turns_per_epoch == 0;
     return is_last ? last_samples : samples;
   }
-  /// Batches of that turn.
+  /// Number of batches of a turn.
   std::int64_t batches_in(std::int64_t turn) const {
     if (count == 1) return in_turn();
     const std::int64_t size = samples / count;

@@ -48,7 +48,7 @@ std::vector<SeatPair> links_of(const RunPlan& plan);
 /// The number of the link between two seats, which have one.
 int link_between(const RunPlan& plan, const SeatPair& seats);
 
-/// neighbour_with() of one seat, without its plan.
+/// neighbour_with() for one seat, without the seat's plan.
 class Neighbours {
  public:
   Neighbours(const RunPlan& plan, int seat);

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// What a block does in one step. The op's row in op_table.h says what it needs
-/// and leaves. The order of the ops is part of the keys of the virtual clock's
+/// A kind of step of a block. The op's row in op_table.h says what it needs and
+/// leaves. The order of the ops is part of the keys of the virtual clock's
 /// jitter: new ones come last.
 enum class Op : std::uint8_t {
   forward,           ///< F: forward a training batch, send it up

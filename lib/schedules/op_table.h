@@ -43,7 +43,7 @@ struct OpRow {
   std::vector<Op> follows = {};
   bool (*is_due)(const BlockPlan& plan, const Grant& grant,
                  const Action& followed) = nullptr;
-  /// The op whose seconds it takes, or such a part of them: op_seconds().
+  /// Op whose measured cost this op has, or a part of it: op_seconds().
   Op costs_as = Op::forward;
   double cost_share = 1;
   /// Help text of the op's key in [virtual], which has its name; empty: there

@@ -64,8 +64,8 @@ void shuffle(std::vector<int>& list, KeyedRandom random) {
     std::swap(list[i - 1], list[random.below(i)]);
 }
 
-/// For each replica, index r-1, on which of two sides it is, so that all
-/// neighbours are on the other; nothing where there are none such.
+/// Side of each replica, index r-1, so that all its neighbours are on the other
+/// one of two; nothing where there are no such sides.
 std::optional<std::vector<int>> sides_of(PeerShape shape, int members) {
   std::vector<int> sides(static_cast<std::size_t>(members), -1);
   const auto side = [&](int member) -> int& {

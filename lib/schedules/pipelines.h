@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// What the orders share that are exact pipelines: a turn's batches follow each
-// other through the blocks, all gradients are of the weights that the turn
+// The part that all orders of exact pipelines share: a turn's batches follow
+// each other through the blocks, all gradients are of the weights that the turn
 // began with, and each op takes the batches as they come. They change no
 // number.
 

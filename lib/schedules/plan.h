@@ -27,8 +27,8 @@ struct Segment {
   int blocks() const { return below + 1 + above; }
 };
 
-/// Where the blocks of a replica have their seats: executor e of E, from 0, has
-/// the blocks e+1, e+1+E, ... of the network.
+/// Executors of a replica's blocks: executor e of E, from 0, has the blocks
+/// e+1, e+1+E, ... of the network.
 struct Seating {
   int executors = 0;  ///< 0: one for each block
   int chunks = 1;     ///< blocks of an executor
@@ -45,8 +45,8 @@ struct SeatAction {
   Action action = {};
 };
 
-/// Which of several actions that are ready a block that runs free does first,
-/// after an update that is due.
+/// The action that a block which runs free does first, of several that are
+/// ready, after an update that is due.
 enum class Priority : std::uint8_t {
   backward,  ///< a backward, then a lesson, then a forward
   arrival    ///< that whose messages came first (AMP)
@@ -248,7 +248,8 @@ struct Transfer {
   std::int64_t batch = 0;
   std::int64_t round = 0;
 
-  /// From a block to the one above it. Norms go both ways, within a replica.
+  /// Whether the message goes from a block to the one above it. Norms go both
+  /// ways, within a replica.
   bool goes_up() const {
     return kind == MessageKind::norm ? from < to
                                      : kind != MessageKind::gradient;

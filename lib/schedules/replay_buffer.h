@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// Which entry of a replay buffer is read next, and which one leaves when it is
+/// Order in which entries of a replay buffer are read, and leave it when it is
 /// full.
 enum class ReplayOrder : std::uint8_t {
   /// The entry written last, among those used least, is read; the oldest one
@@ -27,8 +27,8 @@ enum class ReplayOrder : std::uint8_t {
 struct ReplayOptions {
   std::int64_t batches = 1;  ///< capacity, >= 1
   ReplayOrder order = ReplayOrder::priority_lifo;
-  /// How often an entry is used again after its first use; then it leaves.
-  /// Negative: any number of times.
+  /// Number of times that an entry is used again after its first use; then it
+  /// leaves. Negative: any number of times.
   std::int64_t max_reuse = -1;
   std::uint64_t key = 0;  ///< key of the random choices
 

@@ -53,8 +53,8 @@ struct ReplicaExchange {
   /// The replicas have one copy of the weights in memory, which they read and
   /// write when they like: no exchange and no wait.
   bool in_memory = false;
-  /// When, with an update, all of them adopt the weights of the best one, in an
-  /// exchange of its own (kAdopt).
+  /// Rhythm of updates with which all replicas adopt the weights of the best
+  /// one, in an exchange of its own (kAdopt).
   Rhythm adopts = {};
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {
@@ -144,7 +144,7 @@ struct SeatNames {
   int replica_of(int seat) const { return place_of(seat).second; }
   /// "block 2", or "block 2 of replica 3" where there are several.
   std::string of(int seat) const;
-  /// "block 2", or "block 2.3".
+  /// Name of a seat: "block 2", or "block 2.3".
   std::string short_of(int seat) const;
 
  private:

@@ -200,7 +200,7 @@ void Simulation::occupy(int block, double end) {
   *std::min_element(cores.begin(), cores.end()) = end;
 }
 
-/// What lies in the channel before an evaluation goes into the buffer, so that
+/// Moves what lies in the channel before an evaluation into the buffer, so that
 /// the evaluation, and what waits at the sender, finds room. Returns whether
 /// anything did.
 bool Simulation::take_before_evaluation() {

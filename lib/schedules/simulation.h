@@ -109,8 +109,9 @@ class Simulation {
     std::set<std::pair<double, int>> waiting = {};
     std::int64_t served = 0;
     double free_since = 0;
-    /// Where replicas wait for others: who waits, since when the quorum is
-    /// there, and what those may take, by replica, who need not wait any more.
+    /// State of a centre where replicas wait for others: those that wait, the
+    /// time since which the quorum is there, and the results, by replica, that
+    /// need no more wait.
     struct MergePoint {
       double since = 0;
       std::int64_t served = 0;  ///< of all, then
@@ -126,13 +127,13 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
-    /// How often replicas that share weights have agreed, and the end of the
-    /// last evaluation or checkpoint for which they did.
+    /// Number of times that replicas which share weights have agreed, and the
+    /// end of the last evaluation or checkpoint for which they did.
     std::int64_t rests = 0;
     double rested = 0;
     Ledger ledger;
-    /// For a block that shares its executor: where its actions stand among the
-    /// executor's, and how many of those were given.
+    /// Places of the block's actions among those of an executor that it shares,
+    /// and how many of those were given.
     std::deque<std::int64_t> places = {};
     std::int64_t given = 0;
     /// Chooses the actions of a block that runs free; `actions` then holds what
@@ -180,7 +181,8 @@ class Simulation {
   /// own.
   const std::vector<double>* cores_of(int block) const;
   void occupy(int block, double end);
-  /// When the replay buffer below the block has an input for it, if it has.
+  /// Time at which the replay buffer below the block has an input for it, if it
+  /// has.
   std::optional<double> input_since(int block) const;
   CentreQueue& centre_of(const BlockPlan& mine);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
@@ -195,8 +197,8 @@ class Simulation {
   bool merge_those_who_wait();
   void take_merged(int seat, double now, Action& action);
   void choose(int block);
-  /// When all that the block's next action takes had come; 0 where that doesn't
-  /// matter to the block.
+  /// Time at which all that the block's next action takes had come; 0 where
+  /// that doesn't matter to the block.
   double arrived_at(int block) const;
   bool is_further_behind(int block, int other) const;
   /// Writes what has arrived by then into the replay buffer below a block,

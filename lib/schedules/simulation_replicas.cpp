@@ -1,4 +1,4 @@
-// What the replicas of simulated blocks exchange.
+// Exchanges of the replicas of simulated blocks.
 #include <algorithm>
 
 #include "lib/base/by_block.h"
@@ -192,7 +192,8 @@ std::optional<double> Simulation::served_since(int seat) const {
       std::find_if(centre.waiting.begin(), centre.waiting.end(),
                    [&](const auto& each) { return each.second == seat; });
   if (own == centre.waiting.end()) return std::nullopt;
-  // A record says the order; else that of their arrival is the order.
+  // The next push is the one that a record names; without a record, pushes go
+  // by arrival.
   const bool is_next = settle.arrived > 0 ? centre.served + 1 == settle.arrived
                                           : own == centre.waiting.begin();
   if (!is_next || others_merge_before(by_block(plan_of(lane).blocks, seat),

@@ -1,4 +1,4 @@
-// What keeps simulated blocks from acting, in words.
+// Reasons that keep simulated blocks from acting, in words.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// What a timeline says of a schedule's speed.
+/// Speed of a schedule, by its timeline.
 struct Speed {
   double seconds_per_turn = 0;
   /// Index k-1: the part of the time in which the block computes, 0..1.
@@ -15,10 +15,10 @@ struct Speed {
   /// Number of executors that the blocks are dealt out to; 0: one for each
   /// block.
   int executors = 0;
-  /// Over one block that does all the work by back-propagation. 0 when actions
-  /// take no time.
+  /// Speed relative to one block that does all the work by back-propagation. 0
+  /// when actions take no time.
   double speed_up = 0;
-  /// Sent over all boundaries, as Costs::bytes say.
+  /// Bytes that were sent over all boundaries, as Costs::bytes say.
   double bytes_per_turn = 0;
 };
 

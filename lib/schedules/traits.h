@@ -23,11 +23,11 @@ struct WeightsAtBackward {
   /// gradient, and the backward rebuilds from that what it forwards again.
   /// False for a block with a layer that has no inverse, whatever the view.
   bool rebuilds = false;
-  /// Which weights follows from the window that the batch is in, whenever the
-  /// block forwards it: for pipelines, not for delays.
+  /// Whether the weights follow from the window that the batch is in, whenever
+  /// the block forwards it: for pipelines, not for delays.
   bool by_window = false;
-  /// Which weights is decided where the batch enters its segment: all blocks
-  /// there use the version with which the lowest one forwards it.
+  /// Whether the weights are decided where the batch enters its segment: all
+  /// blocks there use the version with which the lowest one forwards it.
   bool of_entry = false;
   /// Weight, in the velocity of `extrapolate`, of a past change of the weights
   /// after as many updates as the gradient is late.
@@ -45,7 +45,7 @@ enum class StatisticsPass : std::uint8_t { forward, replay, both };
 /// backward(t - d), update; B is backward(t - d), update, forward(t).
 enum class Order : std::uint8_t { forward_first, backward_first };
 
-/// Which of the losses that reach a block move its weights: all of them, or
+/// Rule for the losses that reach a block and move its weights: all of them, or
 /// that of the head furthest above.
 enum class ReachRule : std::uint8_t { sum, furthest };
 
@@ -68,8 +68,8 @@ enum class UpperEnd : std::uint8_t {
 /// How often the auxiliary variables of a batch move before the weights do.
 struct Sweeps {
   std::int64_t steps = 1;
-  /// All of them at once; else from the top, so that each sees the one above it
-  /// where that has moved to.
+  /// Whether all variables move at once; else they move from the top, so that
+  /// each sees where the one above it has moved to.
   bool at_once = false;
 
   /// Whether a batch's backward is made of several visits for it.

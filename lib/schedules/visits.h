@@ -41,7 +41,8 @@ struct BackwardVisit {
   /// Whether the block's output goes up, as its lower end has changed it: the
   /// input of the next visit above.
   bool publishes = false;
-  /// False: only the lower end gives a signal.
+  /// Whether the visit goes back through the block; false: only the lower end
+  /// gives a signal.
   bool goes_back = true;
 
   bool operator==(const BackwardVisit&) const = default;

@@ -22,7 +22,7 @@ constexpr std::array kGpuKinds = {
     GpuKind{"cuda", "CUDA", c10::DeviceType::CUDA},
     GpuKind{"xpu", "XPU", c10::DeviceType::XPU}};
 
-/// nullptr: it is the name of none.
+/// The type of a name; nullptr: it is the name of none.
 const GpuKind* kind_of(std::string_view name) {
   const auto found = std::find_if(
       kGpuKinds.begin(), kGpuKinds.end(), [&](const GpuKind& kind) {

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// How GPUs compute: keys of a config.
+/// Arithmetic of GPUs: keys of a config.
 struct GpuArithmetic {
   bool deterministic = true;
   bool tf32 = false;
@@ -13,8 +13,8 @@ struct GpuArithmetic {
   void describe(Fields& fields);
 };
 
-/// From now on the operations of this process on GPUs compute so. To be called
-/// before the first of them.
+/// Sets how operations of this process on GPUs compute from now on. To be
+/// called before the first of them.
 void set_gpu_arithmetic(const GpuArithmetic& arithmetic);
 
 }  // namespace sluice

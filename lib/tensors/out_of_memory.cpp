@@ -7,8 +7,8 @@
 namespace sluice {
 namespace {
 
-/// In errors of LibTorch that are of no type of their own: CUDA itself, or one
-/// of its libraries, asked for memory beside LibTorch's allocator.
+/// Texts in errors of LibTorch that are of no type of their own: CUDA itself,
+/// or one of its libraries, asked for memory beside LibTorch's allocator.
 constexpr std::array<std::string_view, 3> kTexts = {
     "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED"};

@@ -27,7 +27,7 @@ at::Tensor resize_bilinear(const at::Tensor& maps, std::int64_t height,
 /// Every stride-th pixel of every stride-th row: [N, C, H', W'], a view.
 at::Tensor subsample(const at::Tensor& maps, std::int64_t stride);
 
-/// [N, C H W]. Takes other shapes too.
+/// Flattens maps to [N, C H W]. Takes other shapes too.
 at::Tensor flat(const at::Tensor& maps);
 
 }  // namespace sluice

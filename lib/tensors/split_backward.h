@@ -24,8 +24,8 @@ class SplitBackward {
   /// `signal`: the gradients at the outputs. Undefined where an input is
   /// unused.
   Tensors at_inputs(const Tensors& signal);
-  /// After at_inputs(), once. `keep_graph`: another backward follows. Undefined
-  /// where a parameter is unused.
+  /// Gradients at the parameters, once, after at_inputs(). `keep_graph`:
+  /// another backward follows. Undefined where a parameter is unused.
   Tensors at_parameters(bool keep_graph);
 
  private:

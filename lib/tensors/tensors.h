@@ -42,7 +42,7 @@ inline std::int64_t bytes_of(const Attachments& attachments) {
 /// sequence, [T, C].
 using SampleShape = std::vector<std::int64_t>;
 
-/// What the labels of a batch are.
+/// Kind of a batch's labels.
 enum class Targets : std::uint8_t {
   classes,  ///< int64 [N], of a text [N, T]
   /// In training float32 [N, classes], the share of each class, which sum to 1

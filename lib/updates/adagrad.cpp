@@ -1,4 +1,5 @@
-// AdaGrad (Duchi et al., JMLR 2011), as torch.optim.Adagrad.
+// AdaGrad (Duchi et al., JMLR 2011), as torch.optim.Adagrad; on a GPU by ATen's
+// fused operation, which rounds otherwise.
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -6,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "lib/updates/grouped.h"
+#include "lib/updates/fused.h"
 
 namespace sluice {
 namespace {
@@ -36,12 +37,14 @@ class Adagrad final : public Optimizer {
         parameters_(parameters),
         groups_(fused_groups(options, parameters)),
         sum_(zeros_like(parameters)),
-        step_(counts_for(parameters)) {
+        is_on_gpu_(!parameters.empty() && !parameters[0].second.is_cpu()),
+        step_(is_on_gpu_ ? counts_beside(parameters) : counts_for(parameters)) {
     for (at::Tensor& sum : sum_) sum.fill_(own_.initial_sum);
   }
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
+    if (is_on_gpu_) return step_on_gpu(gradients, learning_rate);
     for (const JointStep& each :
          stepped_together(groups_, parameters_, gradients, learning_rate))
       step(each);
@@ -55,6 +58,32 @@ class Adagrad final : public Optimizer {
   }
 
  private:
+  /// Counts on the device of the parameters, where the fused operation reads
+  /// them.
+  static Tensors counts_beside(const NamedTensors& parameters) {
+    Tensors counts;
+    for (const auto& [name, parameter] : parameters)
+      counts.push_back(at::zeros(
+          {}, at::TensorOptions(at::kFloat).device(parameter.device())));
+    return counts;
+  }
+
+  void step_on_gpu(const Tensors& gradients, double learning_rate) {
+    Tensors counted;
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].defined()) counted.push_back(step_[i]);
+    if (!counted.empty()) at::_foreach_add_(counted, 1);
+    step_fused(
+        groups_, parameters_, {}, gradients, {sum_},
+        [&](const FusedGroup& group, const StepOperands& all) {
+          at::_fused_adagrad_(all.weights, all.gradients, all.states[0],
+                              all.steps, learning_rate * group.lr_scale,
+                              own_.lr_decay, group.weight_decay, own_.epsilon,
+                              /*maximize=*/false);
+        },
+        step_);
+  }
+
   void step(const JointStep& each) {
     const Tensors changes = with_decay(each);
     const Tensors sums = each.of(sum_);
@@ -81,6 +110,7 @@ class Adagrad final : public Optimizer {
   NamedTensors parameters_;
   std::vector<FusedGroup> groups_;
   Tensors sum_;  // of squared gradients
+  bool is_on_gpu_;
   Tensors step_;
 };
 

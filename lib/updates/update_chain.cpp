@@ -32,7 +32,8 @@ namespace {
 bool can_be_graphs(const UpdateOptions& options) {
   const OptimizerOptions& optimizer = options.optimizer;
   const bool is_known = optimizer.name == "sgd" || optimizer.name == "adam" ||
-                        optimizer.name == "adamw";
+                        optimizer.name == "adamw" ||
+                        optimizer.name == "adagrad";
   return options.graphs && is_known && !optimizer.correct &&
          optimizer.transforms.empty() && options.share.is_all();
 }

@@ -30,7 +30,7 @@ class UpdateChain {
                  const Epochs& epochs) const;
   /// Whether apply() may be given parts_of() the gradients.
   bool takes_parts() const;
-  /// Optimizer::direction().
+  /// Velocity of the parameters, as Optimizer::direction().
   Tensors direction(double learning_rate) const;
   /// The state of all links, for a checkpoint.
   NamedTensors state() const;

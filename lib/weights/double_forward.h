@@ -15,7 +15,7 @@ class DoubleForward {
 
   /// The first forward, without a graph.
   Tensors forward(Flight& flight);
-  /// The second one, of the flight's inputs as they are then.
+  /// Graph of the second forward, of the flight's inputs as they are then.
   Graph graph_of(Flight& flight);
 
  private:

@@ -43,7 +43,7 @@ struct Flight {
   std::int64_t graph_bytes = 0;  ///< that the graph keeps alive, outputs too
 };
 
-/// What a backward works on.
+/// Graph and tensors that a backward works on.
 struct Graph {
   Tensors outputs;
   /// Leaves, in the order of Block::parameters(): where gradients are taken.
@@ -98,7 +98,7 @@ struct WeightViewSite {
   /// by a correction of stale gradients: `mixed` then keeps copies of weights
   /// that it would not need otherwise.
   bool saved = false;
-  /// What the plan says of the view.
+  /// Options of the view, from the plan.
   WeightsAtBackward weights = {};
   /// Whether the block below wants gradients, for inputs that are rebuilt.
   bool gradient_to_below = false;

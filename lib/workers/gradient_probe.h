@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// What the probe needs of a run.
+/// Parts of a run that the probe needs.
 struct ProbeParts {
   std::int64_t every = 1;  ///< turns
   bool layers = false;     ///< each layer by itself too

@@ -24,7 +24,7 @@ struct SignalShape {
   bool operator==(const SignalShape&) const = default;
 };
 
-/// Features, labels and attachments, in this order.
+/// Operands: features, labels and attachments, in this order.
 Tensors operands_of(const BatchContext& context) {
   Tensors operands = context.features;
   operands.push_back(context.labels);

@@ -50,7 +50,7 @@ struct BatchesInFlight {
   /// not been applied.
   bool have_version(std::int64_t version) const;
   std::size_t graphs() const;
-  /// Each takes what is held of the batch, which must be there, out of its map.
+  /// Takers of what is held of a batch, which must be there, out of its map.
   Flight take_flight(std::int64_t batch);
   PendingLesson take_lesson(std::int64_t batch);
   PendingBackward take_half(std::int64_t batch);

@@ -24,7 +24,7 @@ class MovingAverage {
   /// Averages in the order of the weights.
   const Tensors& values() const { return values_; }
 
-  /// "<name>.average": shares the storage.
+  /// The averages as "<name>.average"; they share the storage.
   NamedTensors state() const;
   /// From what state() returned, among other tensors; does nothing where there
   /// is none of it.

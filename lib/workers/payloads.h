@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// What goes down a boundary for a batch.
+/// Payload that goes down a boundary for a batch.
 struct DownPayload {
   std::vector<Tensors> gradients = {};  ///< by GradientPart::leaving
   Tensors answer = {};                  ///< Upper::answer()
@@ -29,9 +29,9 @@ struct DownPayload {
 
 /// Name of an upper end's answer, in messages and checkpoints.
 inline constexpr const char* kAnswer = "answer";
-/// The input that goes down again.
+/// Name of the input that goes down again.
 inline constexpr const char* kReturned = "returned";
-/// DownPayload::losses.
+/// Name of DownPayload::losses.
 inline constexpr const char* kLosses = "losses";
 /// Name of a gradient that leaves this way, in messages and checkpoints.
 std::string gradient_name(std::size_t way);

@@ -21,9 +21,8 @@ namespace sluice {
 /// block waits for. One thread uses it.
 class Ports {
  public:
-  /// Where there is no neighbour the link is empty. Clock and timeline outlive
-  /// it.
-  /// `patience`: how long wait() does.
+  /// Links are empty where there is no neighbour. Clock and timeline outlive
+  /// it. `patience`: how long wait() does.
   Ports(const RunPlan& plan, int seat, Link below, Link above, SeatClock& clock,
         SeatTimeline& timeline, Deadline patience);
 

@@ -63,7 +63,7 @@ class ReplicaSync {
   /// Publishes the gradients of a lesson, and gives their sums.
   void publish_lesson(const Learners& learners, const Tensors& gradients);
   Tensors settle_lesson();
-  /// ReplicaPolicy::combine().
+  /// Combines weights by ReplicaPolicy::combine().
   Tensors combine(const Tensors& mean, double rate);
 
   /// Publishes to peers. The seat gets what they have published and its own, in
@@ -74,11 +74,11 @@ class ReplicaSync {
   /// left of them, and `storage`, are as of TrainedTensors::apply().
   double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
                Tensors storage);
-  /// ReplicaPolicy::late_by().
+  /// Lateness of a gradient, as ReplicaPolicy::late_by().
   std::int64_t late_by(std::int64_t updates) const {
     return policy_ ? policy_->late_by(updates) : updates;
   }
-  /// ReplicaPolicy::mix(), of weights.
+  /// Mixes weights by ReplicaPolicy::mix().
   Tensors settle_mixed();
 
   /// Publishes all weights and statistics, for all to choose the best replica's
@@ -86,7 +86,7 @@ class ReplicaSync {
   /// what is given are its weights.
   void publish_whole();
   Tensors settle_best();
-  /// ReplicaPolicy::lost().
+  /// Passes a loss on to ReplicaPolicy::lost().
   void lost(const at::Tensor& loss, double share);
 
   /// Whether they have one copy of the weights in memory.

@@ -202,8 +202,8 @@ Attachments Seat::kept_of(const Payload& fed) const {
   return kept;
 }
 
-/// The updates ahead of it are those of all that is in flight, which is applied
-/// before it.
+/// A batch's flight. The updates ahead of it are those of all that is in
+/// flight, which is applied before it.
 Flight Seat::flight_of(const Action& action, const Payload& fed) const {
   const std::int64_t before = window_.batches + std::ssize(held_.flights);
   const std::int64_t in_window =

@@ -118,7 +118,7 @@ class Seat {
   /// Channels to the seat's neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
-  /// ReplicaSync::bytes_of_centre().
+  /// Bytes of a centre, as ReplicaSync::bytes_of_centre().
   std::int64_t bytes_of_centre(int members) const {
     return replicas_.bytes_of_centre(members);
   }
@@ -153,7 +153,7 @@ class Seat {
   NamedTensors evaluated_weights() const {
     return evaluated_.in_place_of(weights());
   }
-  /// After an action: its place among all that the replicas' centre has served
+  /// Place of the last action among all that the replicas' centre has served
   /// (Action::arrived); 0: it isn't one that is served.
   std::int64_t served_as() const { return served_as_; }
   /// The latest turn that replicas had made when this one, whose gradient may
@@ -170,9 +170,9 @@ class Seat {
   std::size_t graphs() const { return held_.graphs(); }
   /// The actions done so far, which determine those that may come next.
   const Ledger& ledger() const { return ledger_; }
-  /// Ports::are_ready().
+  /// Whether the ports are ready, as Ports::are_ready().
   bool is_ready(Action& action) { return ports_.are_ready(run_plan(), action); }
-  /// Ports::arrival_of()
+  /// Arrival of the action's messages, as Ports::arrival_of().
   SteadyTime arrival_of(const Action& action) const {
     return ports_.arrival_of(run_plan(), action);
   }
@@ -212,7 +212,7 @@ class Seat {
   void perform(const Action& action);
   void measure(const Action& action);
 
-  /// Begins a phase, with that turn.
+  /// Begins a phase, with `turn` as its first.
   void enter(std::int64_t phase, std::int64_t turn);
   const BlockPlan& plan() const;
   const RunPlan& run_plan() const;

@@ -1,4 +1,4 @@
-// How a seat takes a batch back.
+// The backward of a seat.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -37,7 +37,7 @@ PendingBackward Seat::opened(const Action& action, Tensors returned) {
   return asked;
 }
 
-/// What comes from above, and what the end above the block makes of it.
+/// Backward of what comes from above, as the end above the block takes it.
 PendingBackward Seat::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
@@ -105,8 +105,8 @@ void Seat::apply(const Action& action, const PendingBackward& asked,
                 .figures = signal.figures});
   if (plan().exchange.adopts.every > 0)
     replicas_.lost(asked.losses, share_of(action));
-  // Before a centre comes to it, or shared weights are updated, it is not known
-  // how many others have come.
+  // With a centre or shared weights, lateness is known only later: others may
+  // come before this gradient.
   if (pushes_gradients())
     known_late_.push_back(in_updates);
   else if (!replicas_.share_weights())

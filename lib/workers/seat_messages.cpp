@@ -100,8 +100,8 @@ bool Seat::brings_losses() const {
   return settings_.tells_losses || plan().exchange.adopts.every > 0;
 }
 
-/// For the source of each sample by itself, whatever the run's loss is made of:
-/// as evaluations report it. For replicas the one that they train by.
+/// Losses of each sample by itself, for the source, whatever the run's loss is
+/// made of: as evaluations report it. For replicas the one that they train by.
 at::Tensor Seat::losses_of(const PendingBackward& asked) const {
   const at::NoGradGuard no_grad;
   if (!settings_.tells_losses)

@@ -1,4 +1,4 @@
-// How a seat works with the other replicas of its block.
+// The work of a seat with the other replicas of its block.
 #include <cstdint>
 #include <utility>
 

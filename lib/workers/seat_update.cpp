@@ -127,7 +127,7 @@ void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
                   .rate = rate_of(*learners.update, action.turn)});
 }
 
-/// Steps by it, or keeps it for the replicas to sum.
+/// Steps by a lesson, or keeps it for the replicas to sum.
 void Seat::take_lesson(Learners& learners, Tensors gradients,
                        const Action& action) {
   if (sums_lessons(plan()))

@@ -1,4 +1,4 @@
-// How a seat takes a batch back in several visits.
+// The backward of a seat in several visits.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -20,8 +20,9 @@
 
 namespace sluice {
 
-/// What the end above the block asks of it by itself, if anything: what passes
-/// on gradients has none of its own, which part where the reaches below differ.
+/// Backward that the end above the block asks for by itself, if any: an end
+/// that passes gradients on has none, a loss of its own says which part where
+/// the reaches below differ.
 PendingBackward Seat::ask_own(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);

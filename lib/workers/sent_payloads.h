@@ -16,7 +16,7 @@ namespace sluice {
 /// a run that goes on sends it again.
 class SentPayloads {
  public:
-  /// Keeps the last `most` batches.
+  /// Keeps the payloads of the last `most` batches.
   void remember(std::int64_t batch, const DownPayload& down, std::int64_t most);
   /// Gives all that it holds, by batch, and forgets it.
   std::map<std::int64_t, DownPayload> take();

@@ -91,7 +91,7 @@ void TrainedTensors::add_ends(std::shared_ptr<Lower> lower,
   PhaseEnds ends{.lower = std::move(lower), .upper = std::move(upper)};
   for (auto& named : parameters) {
     const std::size_t index = index_of(named.first, tensors_);
-    // A head that an earlier phase has trained under that name goes on.
+    // A head that an earlier phase has trained under the same name goes on.
     if (index < tensors_.size())
       continue_with(tensors_[index], named);
     else

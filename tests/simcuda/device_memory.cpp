@@ -212,6 +212,13 @@ class DeviceMemory final : public c10::DeviceAllocator {
       c10::DeviceIndex /*device*/) override {
     return {};
   }
+  std::pair<std::size_t, std::size_t> getMemoryInfo(
+      c10::DeviceIndex device) override {
+    const Lock lock(machine().mutex);
+    const Arena& arena = machine().arenas.at(static_cast<std::size_t>(device));
+    return {arena.limit() - std::min(arena.taken(), arena.limit()),
+            arena.limit()};
+  }
   void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
   void resetPeakStats(c10::DeviceIndex /*device*/) override {}
 };

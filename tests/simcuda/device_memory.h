@@ -31,6 +31,7 @@ class Arena {
   /// not so much.
   bool take(std::size_t bytes);
   std::size_t taken() const { return taken_; }
+  std::size_t limit() const { return limit_; }
   void limit(std::size_t bytes) { limit_ = bytes; }
   /// The bytes behind an address of the program.
   std::byte* bytes_at(const std::byte* address) const;

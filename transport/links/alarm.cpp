@@ -22,7 +22,7 @@ Alarm::Alarm() : timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
 
 void Alarm::set(std::chrono::nanoseconds after) const {
   using std::chrono::seconds;
-  // No time at all would mean never.
+  // At least a nanosecond: no time at all would mean never.
   const auto time = std::max(after, std::chrono::nanoseconds(1));
   const auto whole = std::chrono::duration_cast<seconds>(time);
   const itimerspec when = {

@@ -13,7 +13,7 @@ class Alarm {
   /// An alarm that is not set. Throws UserError when the system has none left.
   Alarm();
 
-  /// Whatever was set before is forgotten. Any thread.
+  /// Sets the alarm; what was set before is forgotten. Any thread.
   void set(std::chrono::nanoseconds after) const;
   /// Waits until the alarm goes off.
   void wait() const;

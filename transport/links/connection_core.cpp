@@ -83,7 +83,7 @@ std::optional<Message> Connection::receive() {
   return message;
 }
 
-// False when nothing moved for as long as the deadline.
+// Waits; false when nothing moved for as long as the deadline.
 bool Connection::await(IoThread::LoopGuard& guard, Spin& spin,
                        bool (Mailbox::*done)() const) {
   const Clock::time_point start = mailbox_.awake_now();

@@ -1,4 +1,4 @@
-// What a connection reads and writes.
+// Reading and writing of a connection.
 #include <algorithm>
 #include <cstdint>
 #include <exception>

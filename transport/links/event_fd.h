@@ -33,7 +33,7 @@ class EventFd {
   FileDescriptor event_;
 };
 
-/// clear() for a descriptor that was released.
+/// Does what clear() does, for a descriptor that was released.
 void clear_bell(int descriptor);
 
 }  // namespace sluice

@@ -57,7 +57,7 @@ class FencedLinkError final : public LinkError {
   using LinkError::LinkError;
 };
 
-/// "block 2" or "the launcher".
+/// Name of an end: "block 2" or "the launcher".
 std::string block_name(std::uint32_t block);
 
 /// A whole frame. Throws UserError for a `run` beyond kMaxRunText; a refusal is

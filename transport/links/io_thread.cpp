@@ -132,7 +132,7 @@ bool IoThread::LoopGuard::await(Spin& spin, const std::function<bool()>& done,
   if (done()) return true;
   const Clock::time_point start = Clock::now();
   Lock lock(io_.mutex_);
-  // Once more when the time is over: this process may have been stopped.
+  // Looks once more when the time is over: this process may have been stopped.
   bool looked = false;
   for (; !done(); io_.tell()) {
     const Clock::duration time = left();

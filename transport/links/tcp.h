@@ -11,10 +11,10 @@
 #include "transport/links/stream.h"
 #include "transport/links/transport.h"
 
-// What the transports over TCP share.
+// The part that the transports over TCP share.
 namespace sluice {
 
-/// "10.0.0.1:4000", "[::1]:4000", or without a port: 0.
+/// An address like "10.0.0.1:4000", "[::1]:4000", or without a port: 0.
 struct TcpAddress {
   std::string host = {};
   std::uint16_t port = 0;

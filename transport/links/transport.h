@@ -24,7 +24,7 @@ struct Listener {
   std::string address;  ///< what connect() takes
 };
 
-/// Where a process listens.
+/// Place at which a process listens.
 struct Place {
   std::string folder = {};  ///< private to the run, and removed after it
   std::string name = {};    ///< of the listener, unique in the run

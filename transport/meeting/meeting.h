@@ -30,7 +30,7 @@ struct MeetingOptions {
   /// part: why not, or "". The caller gets the reason, and so do all that came
   /// before it with a Hello::run, and wait_for(). On the I/O thread.
   std::function<std::string(const Hello&)> judge = nullptr;
-  /// RendezvousOptions::name.
+  /// Name of a block in errors, as RendezvousOptions::name.
   std::function<std::string(std::uint32_t block)> name = block_name;
 };
 
@@ -79,7 +79,7 @@ class Meeting {
   /// take part, and wait_for(), as a judge does.
   void refuse_all(std::string reason);
 
-  /// Whether the hello of that block has come, fetched or not.
+  /// Whether the block's hello has come, fetched or not.
   bool has_met(std::uint32_t block) const;
   Refusals refusals() const;
 

@@ -120,7 +120,7 @@ class PeerAcceptor {
   const Transport transport_;
   const MeetingOptions options_;
 
-  // The I/O thread's own.
+  // Members of the I/O thread alone.
   Closers closers_;
   bool closed_ = false;
   int unproved_ = 0;

@@ -127,7 +127,7 @@ struct PeerLink {
   Capacity capacity = {};  ///< up: from the lower to the higher number
 };
 
-/// A worker's links.
+/// Links of a worker to the launcher and its peers.
 struct JoinedLinks {
   Link control;
   std::map<std::uint32_t, Link> peers = {};  ///< by number

@@ -17,7 +17,7 @@
 // each of them sees, or how they are numbered there. README.md has the bytes.
 namespace sluice {
 
-/// What an end says of itself.
+/// Greeting of an end: its GPU, host and reach.
 struct IpcHello {
   std::string boot = {};  ///< boot_id() (lib/base/lock_holder.h) of its host
   DeviceId device = {};

@@ -25,7 +25,8 @@ void take(ByteReader& in, std::array<std::byte, N>& bytes) {
   std::memcpy(bytes.data(), text.data(), N);
 }
 
-// kMaxDimensions of them; those that the tensor doesn't have are 0.
+// Writes kMaxDimensions numbers; those of dimensions that the tensor doesn't
+// have are 0.
 void put(const std::vector<std::int64_t>& numbers, ByteWriter& out) {
   for (std::size_t i = 0; i < kMaxDimensions; ++i)
     out.put(i < numbers.size() ? numbers[i] : std::int64_t{0});

@@ -177,7 +177,7 @@ void SharedConnection::write_frames() {
   });
 }
 
-// False when the ring is full before all is written.
+// Writes all frames; false when the ring is full before.
 bool SharedConnection::write_all() {
   while (!failed_) {
     if (!writer_.write()) return false;

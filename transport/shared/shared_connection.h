@@ -35,8 +35,8 @@ namespace sluice {
 /// The socket shows whether the peer is alive.
 class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
-  /// The socket is of that thread. Throws UserError when there is no memory for
-  /// the area.
+  /// Takes a socket of that thread. Throws UserError when there is no memory
+  /// for the area.
   SharedConnection(IoThread& io, Socket socket, LinkOptions options,
                    std::vector<std::byte> first);
   /// Begins the work for which shared_from_this() is needed; call it once,

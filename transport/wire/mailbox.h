@@ -37,7 +37,7 @@ struct ResumePoint {
   std::uint64_t taken = 0;     ///< of those, its user has
 };
 
-/// Why nothing more comes or goes.
+/// Reason why nothing more comes or goes.
 struct LinkEnd {
   std::string reason = {};
   bool peer_gone = false;  ///< because the peer went, and nothing else
@@ -152,8 +152,8 @@ class Mailbox {
   std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<OutgoingFrames> outbox_;
-  // On a link that reconnects: messages that were written, and not yet
-  // acknowledged. The first has the sequence acknowledged_ + 1.
+  // Messages that were written, and not yet acknowledged, on a link that
+  // reconnects. The first has the sequence acknowledged_ + 1.
   std::deque<OutgoingFrames> written_;
   std::uint64_t acknowledged_ = 0;
   std::deque<Message> inbox_;

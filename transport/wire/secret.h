@@ -47,7 +47,7 @@ Secret parse_secret(std::string_view text, std::string_view where);
 /// Throws UserError unless the file is ours and no other user may read it.
 Secret read_secret(const std::filesystem::path& file);
 
-/// HMAC-SHA256.
+/// HMAC-SHA256 of a text under a secret.
 Secret::Bytes hmac(std::span<const std::byte> key,
                    std::span<const std::byte> text);
 

@@ -16,8 +16,8 @@ namespace sluice {
 /// replaces what earlier layers say of single blocks.
 void set_for_all(ConfigNode& root, std::string_view path, ConfigNode node);
 
-/// Makes all common keys of a file hold likewise: `result` is `over` merged
-/// over `base`.
+/// Makes the common keys of a file hold for all blocks in the same way:
+/// `result` is `over` merged over `base`.
 void hold_for_all(const ConfigNode& base, const ConfigNode& over,
                   ConfigNode& result);
 

@@ -26,7 +26,7 @@ constexpr std::string_view kExtends = "extends";
 constexpr std::size_t kMostFiles = 256;
 constexpr std::size_t kLongestChain = 32;
 
-/// The files that `root` extends, and `root` without that key.
+/// Takes the key `extends` out of `root`, and returns the files that it names.
 std::vector<std::string> take_bases(ConfigNode& root) {
   std::vector<std::string> bases;
   ConfigNode only_extends = {ConfigNode::Table{}, root.origin};
@@ -52,7 +52,7 @@ std::size_t values_in(const ConfigNode& node) {
 /// twice, so few files could stand for very many.
 class ExtendedFile {
  public:
-  /// `chain` are the files that led here.
+  /// Reads a file and those that it extends. `chain`: the files that led here.
   ConfigNode read(const std::string& path, std::vector<std::string> chain) {
     std::error_code ignored;  // read_toml_file() has the better message
     const std::string name =

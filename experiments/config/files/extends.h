@@ -16,9 +16,9 @@ namespace sluice {
 /// and for more than 256 files, 32 files in a chain, or kMostValues values.
 ConfigNode read_config_file(const std::string& path);
 
-/// How a file is laid over what it extends, as a later layer: what is in `over`
-/// wins; tables are merged key by key, everything else is replaced; a common
-/// key of all blocks replaces those of single blocks (common_keys.h).
+/// Lays a file over the one that it extends, as a later layer: what is in
+/// `over` wins; tables are merged key by key, everything else is replaced; a
+/// common key of all blocks replaces those of single blocks (common_keys.h).
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
 
 /// Merges two configs; their parts keep the layers that they come from.

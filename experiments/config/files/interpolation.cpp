@@ -39,7 +39,7 @@ class Interpolation {
  public:
   explicit Interpolation(const ConfigNode& root) : root_(root) {}
 
-  /// `path` is for messages.
+  /// Follows the references in a value. `path` is for messages.
   ConfigNode resolved(const ConfigNode& node, const std::string& path) {
     if (++values_ > kMostValues)
       throw UserError(

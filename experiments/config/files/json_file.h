@@ -16,8 +16,8 @@ nlohmann::ordered_json parse_json(std::string_view text,
 /// A regular file with such a text. Throws UserError that names it.
 nlohmann::ordered_json read_json_file(const std::string& path);
 
-/// Why nlohmann refuses a value, without its numbers and names of types that
-/// are ours to say: "key 'seeds' not found".
+/// Reason why nlohmann refuses a value, without its numbers and names of types
+/// that are ours to say: "key 'seeds' not found".
 std::string reason_of(const nlohmann::json::exception& error);
 
 }  // namespace sluice

@@ -51,7 +51,8 @@ std::optional<std::string> beside(const ConfigNode& node,
   return found.lexically_normal().string();
 }
 
-/// A path, or a list of them; else nothing is done.
+/// Visits a text that is a path, or a list of such texts; passes over other
+/// values.
 void visit_texts(ConfigNode& node,
                  const std::function<void(ConfigNode&)>& visit) {
   if (auto* list = std::get_if<ConfigNode::Array>(&node.value))

@@ -103,7 +103,7 @@ bool is_harmless(void* decoder) {
          text.find("extraneous bytes") != std::string_view::npos;
 }
 
-/// `channels` bytes a pixel.
+/// Decodes a JPEG, with `channels` bytes a pixel.
 std::vector<std::uint8_t> decoded_jpeg(void* decoder,
                                        std::span<const std::uint8_t> bytes,
                                        const std::string& path, int width,

@@ -72,7 +72,8 @@ class ExifBlock {
   bool is_big_ = false;
 };
 
-/// <tiff:Orientation>6</tiff:Orientation>, or tiff:Orientation="6".
+/// The orientation in XMP: <tiff:Orientation>6</tiff:Orientation>, or
+/// tiff:Orientation="6".
 std::optional<int> orientation_in_xmp(std::string_view text) {
   constexpr std::string_view kName = "tiff:Orientation";
   for (std::size_t at = text.find(kName); at != text.npos;

@@ -38,7 +38,7 @@ class SubWords final : public Tokenizer {
   std::unique_ptr<Library> library_;
 };
 
-/// How a tokenizer is trained.
+/// Options of the training of a tokenizer.
 struct SubWordTraining {
   std::int64_t vocabulary = 1000;  ///< pieces, the 256 bytes among them
   /// Sentencepiece's `model_type`: "unigram" (Kudo 2018, arXiv:1804.10959) or

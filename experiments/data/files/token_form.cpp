@@ -106,7 +106,7 @@ TokenForm form_of_npy(const RawFile& file, std::span<const std::uint8_t> head) {
           .header = "a .npy header"};
 }
 
-/// Empty where the file is none of llm.c's.
+/// Form of a file of llm.c; empty where it is none.
 std::optional<TokenForm> form_of_llmc(const RawFile& file,
                                       std::span<const std::uint8_t> head) {
   if (head.size() < 12) return std::nullopt;

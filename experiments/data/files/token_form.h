@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What a token is in a file, little-endian.
+/// Type of a token in a file, little-endian.
 struct TokenType {
   std::size_t bytes = 2;  ///< 1, 2, 4 or 8
   bool is_signed = false;

@@ -102,7 +102,7 @@ class DelayedSender final : public Sender {
     }
   }
 
-  std::unique_ptr<Sender> inner_;  // the thread's
+  std::unique_ptr<Sender> inner_;  // used by the thread alone
   const std::chrono::microseconds delay_;
   const std::size_t room_;
   mutable std::mutex mutex_;  // guards all below but the thread

@@ -26,7 +26,7 @@ class FaultInjector {
 
   /// Sets the sink of the launcher, before anything happens.
   void tell(std::shared_ptr<Sink> launcher);
-  /// The block is about to be made.
+  /// Called when the block is about to be made.
   void starts();
   /// Wrapper of the actions of the worker's SeatRunner; this object must
   /// outlive it.

@@ -187,7 +187,7 @@ class Parser {
     return *number;
   }
 
-  /// "@ 40", "@ turn 40".
+  /// Reads "@ 40", "@ turn 40".
   void read_turn(Injection& injection) {
     word("@");
     if (next_ < words_.size() &&

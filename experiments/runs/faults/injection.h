@@ -40,10 +40,10 @@ struct Injection {
 /// Throws UserError naming the part that isn't understood and what is.
 std::vector<Injection> parse_injections(std::string_view text, int blocks);
 
-/// The inverse.
+/// Faults as text, the inverse of reading them.
 std::string to_text(const std::vector<Injection>& injections);
 
-/// What `sluice help inject` prints.
+/// Text of `sluice help inject`.
 std::string injections_manual();
 
 }  // namespace sluice

@@ -64,7 +64,7 @@ void call_with_reason(const Rank& rank, const Secret& secret,
   } catch (const Disagreement&) {
     // Rank 0 has received the reason, and refuses in turn.
   } catch (const LinkError&) {
-    // Rank 0 can't be reached.
+    // Dropped: rank 0 can't be reached.
   }
 }
 

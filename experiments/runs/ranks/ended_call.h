@@ -6,9 +6,10 @@
 #include "lib/base/channel.h"
 #include "transport/wire/secret.h"
 
-// How a rank that has ended before it met the others lets them know why, where
-// they are on several hosts: by TLS at Rank::master, with the run's secret.
-// Nothing of its experiment is needed, which may be what it couldn't read.
+// Calls by which a rank that has ended before it met the others lets them know
+// why, where they are on several hosts: by TLS at Rank::master, with the run's
+// secret. Nothing of its experiment is needed, which may be what it couldn't
+// read.
 namespace sluice {
 
 /// Rank 0: listens, and refuses all that call for that reason, until all other

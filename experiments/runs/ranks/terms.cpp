@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Empty or a sentence about the first difference.
+/// A sentence about the first difference; empty: none.
 std::string first_of(const ConfigNode& rank_0, const ConfigNode& its, int rank,
                      const char* what) {
   const auto found = find_difference(its, rank_0);

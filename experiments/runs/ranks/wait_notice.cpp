@@ -38,7 +38,7 @@ void WaitNotice::look(const std::stop_token& over) {
   std::condition_variable_any ended;
   while (!over.stop_requested()) {
     ended.wait_for(lock, over, kPeriod, [] { return false; });
-    // Once more at the end: what came last should be said, too.
+    // Called once more at the end, since the last lines should be printed too.
     if (const std::string text = at_once_ ? at_once_() : ""; !text.empty())
       say("sluice: {}\n", text);
     const auto now = Clock::now();

@@ -61,7 +61,7 @@ std::string bytes(const Json& of, const char* name) {
   return fmt::format("{:.0f}", value);
 }
 
-/// "2", or of replica 3 "2.3".
+/// Name of a block: "2", or of replica 3 "2.3".
 std::string name_of(const Json& block) {
   const int number = block.value("block", 0);
   return block.contains("replica")
@@ -184,7 +184,7 @@ std::string as_it_is(const std::string& status, const std::string& folder,
   if (run.value("state", "") != "running") return status;
   const LockStatus seen = look_at_lock(folder);
   if (seen.is_held) return status;
-  // Programs of before took no lock.
+  // Programs of earlier versions took no lock.
   const bool is_silent = now - run.value("written", now) > kHeartbeatIsOld;
   if (!seen.holder && !is_silent) return status;
   run["state"] = kDied;
@@ -193,7 +193,7 @@ std::string as_it_is(const std::string& status, const std::string& folder,
 
 namespace {
 
-/// Twice: a run may have ended in between, and said so.
+/// Status of a run, looked at twice: it may have ended in between, and said so.
 std::string status_of(const std::string& folder) {
   const double now = seconds_since_1970();
   std::string status = read_status(folder);

@@ -53,9 +53,9 @@ class MemoryAccount {
   MemoryBalance* balance_;  // owned together with the blocks charged to it
 };
 
-/// What this thread allocates while the scope lives is charged to `account`.
-/// The innermost scope counts. Threads that are started inside it, those of
-/// OpenMP included, don't inherit it.
+/// Charges what this thread allocates, while the scope lives, to `account`. The
+/// innermost scope counts. Threads that are started inside it, those of OpenMP
+/// included, don't inherit it.
 class MemoryScope {
  public:
   explicit MemoryScope(const MemoryAccount& account);
@@ -67,9 +67,9 @@ class MemoryScope {
   MemoryBalance* outer_;
 };
 
-/// What this thread has charged to accounts, less what it has freed of theirs:
-/// the difference of two calls is what it allocated in between and still lives,
-/// whatever other threads did meanwhile. Bytes.
+/// Bytes that this thread has charged to accounts, less those of theirs that it
+/// has freed: the difference of two calls is what it allocated in between and
+/// still lives, whatever other threads did meanwhile. Bytes.
 std::int64_t charged_by_this_thread();
 
 /// Charges `bytes` (> 0) to the account of the innermost scope of this thread.

@@ -49,7 +49,7 @@ at::Tensor in_rows(const at::Tensor& values) {
   return is_row_after_row(values) ? values : values.contiguous();
 }
 
-/// Lies as `like` does.
+/// Tensor in the layout of `like`.
 at::Tensor laid_like(const at::Tensor& like, const at::Tensor& tensor) {
   if (is_row_after_row(like)) return tensor;
   return at::empty_strided(like.sizes(), like.strides(), tensor.options())

@@ -33,7 +33,7 @@ enum class VariablesOf : std::uint8_t {
   sample  ///< kept until the sample comes again
 };
 
-/// What is kept of the multiplier lambda.
+/// The part of the multiplier lambda that is kept.
 enum class DualOf : std::uint8_t {
   none,        ///< there is none
   multiplier,  ///< lambda, which grows with each step of z

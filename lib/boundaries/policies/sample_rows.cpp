@@ -60,7 +60,7 @@ at::Tensor SampleRows::duals(const SampleIds& ids) const {
 
 void SampleRows::keep(const SampleIds& ids, const at::Tensor& variables,
                       const at::Tensor& duals) {
-  // Handles: the tables themselves are written.
+  // Handles of the tables, through which the tables themselves are written.
   at::Tensor z = all().z;
   at::Tensor epochs = all().epochs;
   z.index_copy_(0, ids.indices, variables.to(at::kFloat));

@@ -77,7 +77,7 @@ class SyntheticGradient final : public Lower {
   void learners_replaced() override { kept_ = {}; }
 
  private:
-  /// What signal() has predicted, with its graph.
+  /// Prediction of signal(), with its graph.
   struct KeptPrediction {
     std::int64_t batch = -1;
     std::int64_t lessons = 0;  // taken before it

@@ -29,10 +29,11 @@ class LineCompressor {
   virtual void begin(const GradientLines& /*gradients*/) {}
   virtual void encode(std::span<const float> values, const LinePlace& place,
                       EncodedBytes& out) = 0;
-  /// Throws LinkError for bytes that encode() can't have made of so many.
+  /// Decodes a line. Throws LinkError for bytes that encode() can't have made
+  /// of a line of that length.
   virtual void decode(EncodedReader& in, const LinePlace& place,
                       std::span<float> values) const = 0;
-  /// Makes of the sum over the replicas what stands for it.
+  /// Turns the sum over the replicas into what stands for it.
   virtual void conclude(std::span<float> /*sum*/) const {}
   /// Tensors that a checkpoint keeps, as of GradientExchange.
   virtual NamedTensors state() const { return {}; }
@@ -56,7 +57,7 @@ CompressorKind gathered(MakeLineCompressor make,
                         std::function<double(double elements)> bytes,
                         bool has_error_feedback);
 
-/// The key of that choice, whose default the method states.
+/// Reads the key of error feedback, whose default the method states.
 void read_error_feedback(Fields& fields, bool& value);
 
 /// What a message begins with: the number of all elements, by which replicas

@@ -61,8 +61,8 @@ at::Tensor first_query(const std::string& name, const MatrixShape& shape,
   return query.to(like.device());
 }
 
-/// With the columns that are 0 as they were at first: what comes of them would
-/// be 0 for ever, where a gradient was 0 in one update and its first rows are.
+/// Sets columns that are 0 to what they were at first: else they would be 0 for
+/// ever, where a gradient was 0 in one update and its first rows are.
 at::Tensor without_zero_columns(const at::Tensor& query,
                                 const at::Tensor& first) {
   const at::Tensor is_zero = query.abs().amax(0, /*keepdim=*/true).eq(0);
@@ -172,7 +172,7 @@ class PowerSgd final : public GradientExchange {
     return like_[index].defined() && tensors_[index].shape.rank > 0;
   }
 
-  /// Counted as those of a ring.
+  /// Publishes, and counts the bytes as those of a ring.
   void publish(Tensors all, Group& group) {
     sent_bytes_ += 2 * bytes_of(all) * (group.members() - 1) / group.members();
     group.start_sum(std::move(all));

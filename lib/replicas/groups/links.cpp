@@ -59,7 +59,7 @@ Tensors in_pieces(const Tensors& lines, const Tensors& pieces) {
   return lines.front().split_with_sizes(sizes);
 }
 
-/// Makes one tensor of those of all replicas, in their order.
+/// Combines the tensors of all replicas into one, in the order of the replicas.
 using Combine = void (*)(at::Tensor& into, const Tensors& parts);
 
 void add_in_order(at::Tensor& sum, const Tensors& parts) {
@@ -246,8 +246,8 @@ class LinksGroup final : public Group {
     return all;
   }
 
-  /// What the others have sent, and its own pieces, in the order of the
-  /// replicas.
+  /// Combines what the others have sent, and the member's own pieces, in the
+  /// order of the replicas.
   void combine(const Tensors& own, Tensors into, Combine how) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)

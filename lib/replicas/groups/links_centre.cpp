@@ -21,9 +21,9 @@
 namespace sluice {
 namespace {
 
-/// What a replica says to the centre, as the round of its message. To all but
-/// the end there are answers, with the same round; or, where the centre has
-/// failed, the last.
+/// Kinds of messages between a replica and the centre, as the round of the
+/// message. All but the end have answers, with the same round; or, where the
+/// centre has failed, the last.
 enum class CentreMessage : std::int64_t {
   push,
   arrival,

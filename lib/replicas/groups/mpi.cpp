@@ -104,7 +104,7 @@ class MpiGroup final : public Group {
  private:
   static constexpr Pause::Time kLook = Pause::Time(50);
 
-  /// For so long it is worth to stay awake: as if it were 250 MB a second.
+  /// Time for which it is worth to stay awake: as if it were 250 MB a second.
   static Pause::Time transfer_time(std::int64_t bytes) {
     return kLook + Pause::Time(bytes / 250);
   }
@@ -159,7 +159,7 @@ class MpiGroup final : public Group {
   std::int64_t layout_ = 0;
 };
 
-/// Initialises MPI; false: that was done.
+/// Initialises MPI; false where that was done before.
 bool initialise() {
   int is_done = 0;
   MPI_Initialized(&is_done);

@@ -40,7 +40,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   MPI_Comm handle() const { return handle_; }
-  /// Throws UserError when other ranks are in it, or in another order.
+  /// Compares the ranks' lists. Throws UserError when other ranks have other
+  /// ones, or another order.
   void compare(const MpiMembers& who) const;
 
  private:

@@ -33,7 +33,7 @@ class Sums {
     calls_.push_back({elements, static_cast<int>(count), type, op});
   }
 
-  /// Once, when all are added.
+  /// Starts the calls, once, when all are added.
   void start();
 
   /// Moves the requests on. Returns whether all are over.

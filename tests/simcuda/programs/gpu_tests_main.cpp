@@ -16,8 +16,6 @@ struct SkippedTest {
   const char* reason;
 };
 constexpr std::array kSkipped = {
-    SkippedTest{"Of_predsim", "outputs that grow aren't simulated yet"},
-    SkippedTest{"Of_forward_forward", "outputs that grow aren't simulated yet"},
     SkippedTest{"GpuClock.", "time isn't simulated"},
     SkippedTest{"Staging.CopiesOverlap", "time isn't simulated"},
     SkippedTest{"Ipc.IsFasterThanStaging", "time isn't simulated"},

@@ -87,6 +87,9 @@ const OtherLines kLines[] = {
     {"Clipping",
      "boundary = {policy = 'backprop'}\n"
      "optimizer = {name = 'adamw', clip = {norm = 0.5}}\n"},
+    {"Adagrad",
+     "boundary = {policy = 'backprop'}\n"
+     "optimizer = {name = 'adagrad', lr = 0.01}\n"},
     {"ClippingOfTheModel",
      "boundary = {policy = 'backprop'}\n"
      "optimizer = {clip = {norm = 0.5, scope = 'model'}}\n"},

@@ -1,6 +1,8 @@
 // Operations on the simulated GPU give the numbers of the CPU, and throw where
 // CUDA's do.
 #include <memory>
+#include <tuple>
+#include <vector>
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -9,6 +11,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
+#include <torch/nn/modules/rnn.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
@@ -60,6 +63,28 @@ TEST_F(Operations, ANetTrainsToTheWeightsOfTheCpu) {
     for (std::size_t i = 0; i < cpu.size(); ++i)
       EXPECT_TRUE(at::allclose(gpu[i], cpu[i], 1e-5, 1e-6)) << i;
   }
+}
+
+/// Gradients of the weights, and last of the inputs.
+std::vector<at::Tensor> lstm_gradients_on(const c10::Device& device) {
+  torch::manual_seed(1);
+  nn::LSTM lstm(nn::LSTMOptions(5, 7).num_layers(2).batch_first(true));
+  lstm->to(device);
+  const at::Tensor x = at::randn({3, 4, 5}).to(device).requires_grad_();
+  const auto [outputs, states] = lstm->forward(x);
+  (outputs.square().sum() + std::get<1>(states).sum()).backward();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& each : lstm->parameters())
+    gradients.push_back(each.grad().cpu());
+  gradients.push_back(x.grad().cpu());
+  return gradients;
+}
+
+TEST_F(Operations, AnLstmHasTheGradientsOfTheCpu) {
+  const auto cpu = lstm_gradients_on(at::kCPU);
+  const auto gpu = lstm_gradients_on(kGpu);
+  for (std::size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_TRUE(at::allclose(gpu[i], cpu[i], 1e-5, 1e-6)) << i;
 }
 
 /// Deterministic algorithms for the life of this object.
