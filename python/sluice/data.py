@@ -1,4 +1,8 @@
-"""Data sets as the program reads them, for a training loop of your own."""
+"""Data sets as the program reads them, for a training loop of your own.
+
+    digits = sluice.data.dataset("drawn_digits")
+    images, labels = digits.tensors
+"""
 from __future__ import annotations
 
 import os
@@ -26,6 +30,11 @@ SMALLEST_RUN = {
 OF_BATCHES = {"augment", "mixup", "assist", "prefetch"}
 
 __all__ = ["dataset"]
+
+
+def __dir__() -> list[str]:
+    """Names that a notebook completes."""
+    return __all__
 
 
 def dataset(name: str = "drawn_digits", split: str = "train", *,

@@ -32,6 +32,11 @@ def test_every_public_name_has_an_example(name):
     assert shown
 
 
+@pytest.mark.parametrize("module", [sluice, sluice.data])
+def test_a_notebook_completes_the_public_names_alone(module):
+    assert dir(module) == sorted(module.__all__)
+
+
 @pytest.mark.parametrize("kind", [sluice.Run, sluice.Sweep, sluice.Network])
 def test_every_public_member_has_a_docstring(kind):
     for name, member in vars(kind).items():
