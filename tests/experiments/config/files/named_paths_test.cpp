@@ -101,8 +101,7 @@ TEST_F(NamedPaths, PathsOfTokensInAFolderStayNames) {
   write("configs/train.bin", "x");
   const Origin origin = {.file = config(""), .line = 1};
   for (const auto& [row, literal] :
-       {std::pair<std::string, std::string>{"tokens",
-                                            toml_string("train.bin")},
+       {std::pair<std::string, std::string>{"tokens", toml_string("train.bin")},
         {"tensors", toml_string(path("configs/train.bin"))}}) {
     ConfigNode named = {.value = ConfigNode::Table{}};
     named.set_path("data.name", {.value = row, .origin = origin});
