@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include <c10/core/Device.h>
 
 namespace sluice {
+
+/// Calls that run as ever before their operations are captured: LibTorch and
+/// CUDA's libraries make and choose by then what they keep.
+inline constexpr std::int64_t kGraphWarmUps = 2;
 
 /// Whether this program can capture graphs there: on CUDA's GPUs, with a
 /// LibTorch that has an interface for them.

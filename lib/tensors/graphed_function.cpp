@@ -7,8 +7,6 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kWarmUps = 2;
-
 /// Layouts of tensors; nothing for undefined ones.
 std::vector<Layout> layouts_of_defined(const Tensors& tensors) {
   std::vector<Layout> layouts;
@@ -38,7 +36,7 @@ Tensors GraphedFunction::operator()(const Tensors& operands,
   calls_ = call == last_ ? calls_ + 1 : 0;
   last_ = call;
   if (!graph_ || call != captured_) {
-    const bool is_warm = calls_ >= kWarmUps;
+    const bool is_warm = calls_ >= kGraphWarmUps;
     if (!is_warm || !can_capture_graphs(device_of(operands)))
       return work(operands);
     capture(operands, work);
