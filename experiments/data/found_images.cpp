@@ -36,10 +36,6 @@ std::string plural(std::int64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-std::string name_of(const std::string& path) {
-  return printable(fs::path(path).filename().string());
-}
-
 /// "cat 3, dog 2", or of many classes "3 to 5 each".
 std::string counts_text(const std::vector<std::string>& classes,
                         const std::vector<std::int64_t>& counts) {
@@ -183,7 +179,8 @@ std::vector<std::string> FoundImages::clauses() const {
   if (!damaged_.empty())
     clauses.push_back(fmt::format(
         "left out as damaged: {} ({}{})", plural(std::ssize(damaged_), "image"),
-        name_of(damaged_.front().path), damaged_.size() > 1 ? ", ..." : ""));
+        printable(fs::path(damaged_.front().path).filename().string()),
+        damaged_.size() > 1 ? ", ..." : ""));
   if (repeated_ > 0)
     clauses.push_back(
         fmt::format("{} more than once, in classes or splits ({})",
