@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -417,16 +418,17 @@ def test_a_network_and_a_step_say_what_they_are():
     assert repr(net) == "<Network of 5 layers in 3 blocks, closed>"
 
 
-@pytest.mark.parametrize("page, file", [
-    ("own-network", "mine.py"), ("write-a-method", "signs.py")])
-def test_the_programs_of_the_pages_learn(page, file, tmp_path):
+@pytest.mark.parametrize("page, file, least", [
+    ("own-network", "mine.py", 90), ("write-a-method", "signs.py", 100)])
+def test_the_programs_of_the_pages_learn(page, file, least, tmp_path):
     text = (pathlib.Path(__file__).resolve().parents[2]
             / f"docs/howto/{page}.md").read_text()
     program = text[text.index(f"as `{file}`"):].split("```python\n")[1]
     (tmp_path / file).write_text(program.split("```")[0])
     done = subprocess.run([sys.executable, file], cwd=tmp_path, text=True,
                           check=True, stdout=subprocess.PIPE).stdout
-    assert "accuracy 100.00 %" in done
+    accuracy = float(re.search(r"accuracy ([\d.]+) %", done)[1])
+    assert accuracy >= least
 
 
 def test_resnet18_trains_in_two_python_workers(monkeypatch):
