@@ -62,7 +62,10 @@ def pages():
 
 def lacks(script):
     """Why a script can't be run here; empty: it can."""
-    for package in ("torch", "pandas", "matplotlib"):
+    wanted = ["torch", "pandas", "matplotlib"]
+    if "import torch, torchvision" in script:
+        wanted.append("torchvision")
+    for package in wanted:
         try:
             __import__(package)
         except ImportError:
