@@ -2,6 +2,8 @@
 
     digits = sluice.data.dataset("drawn_digits")
     images, labels = digits.tensors
+
+docs/python.md has more.
 """
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 A snippet that imports sluice begins a script; one that doesn't goes on with it.
 """
+import importlib.util
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = "experiments/configs/quickstart/local_loss.toml"
 # Pages whose Python other tests have, or that needs what isn't there.
 NOT_TRIED = {
-    "docs/howto/torchscript.md": "needs torchvision; test_torchscript.py"}
+    "docs/howto/torchscript.md": "its ResNet-18: test_scripted_resnet18.py"}
 # What a page's snippets leave to the reader.
 BEFORE = {"README.md": """
 from functools import partial
@@ -63,12 +64,10 @@ def pages():
 def lacks(script):
     """Why a script can't be run here; empty: it can."""
     wanted = ["torch", "pandas", "matplotlib"]
-    if "import torch, torchvision" in script:
+    if "torchvision" in script:
         wanted.append("torchvision")
     for package in wanted:
-        try:
-            __import__(package)
-        except ImportError:
+        if importlib.util.find_spec(package) is None:
             return f"no {package}"
     if "sluice.Network" in script:
         from sluice.extension import native
