@@ -58,6 +58,15 @@ def choice(said: object, name: str) -> str:
         for key, value in options.items())])
 
 
+def as_list(layers: Iterable[Any]) -> list[Any]:
+    if not isinstance(layers, Iterable):
+        raise SluiceError(
+            f"layers: {type(layers).__name__} is one module, and a network is "
+            "cut between layers: give a list, such as list(model.children()), "
+            "or an nn.Sequential")
+    return list(layers)
+
+
 class Step:
     """A turn that Network.step() began.
 
@@ -79,7 +88,11 @@ class Step:
 
     def record(self, block: int | None = None) -> Figures:
         """All figures of a block (from 1; by default the last) as a dict."""
-        return self._turn.record(self._blocks if block is None else block)
+        block = self._blocks if block is None else block
+        if not 1 <= block <= self._blocks:
+            raise SluiceError(
+                f"block {block}: the network has blocks 1 to {self._blocks}")
+        return self._turn.record(block)
 
     def loss(self, block: int | None = None) -> float:
         """Loss of a block (from 1; by default the last)."""
@@ -149,7 +162,7 @@ class Network:
                  on_evaluation: Callable[[Figures], object] | None = None,
                  settings: str | dict[str, Any] = "", **overrides: Any) -> None:
         network_worker.refuse_in_worker()
-        self._factories = list(layers)
+        self._factories = as_list(layers)
         self._on_turn = on_turn
         self._on_evaluation = on_evaluation
         self._pending: collections.deque[Step] = collections.deque()

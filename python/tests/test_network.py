@@ -402,6 +402,26 @@ def test_a_seed_decides_the_first_weights_of_new_modules():
     assert not same(first_weights(seed=5), weights)
 
 
+class Whole(nn.Module):
+    def forward(self, x):
+        return x
+
+
+def test_a_model_that_is_no_list_is_refused_with_what_to_give():
+    with pytest.raises(sluice.SluiceError, match=r"Whole is one module.*children"):
+        network(layers=Whole())
+
+
+@pytest.mark.parametrize("block", [0, 4, -1])
+def test_a_step_has_no_figures_of_a_block_that_is_not_there(block):
+    with network() as net:
+        x, y = batches(1)
+        step = net.step(x[0], y[0])
+        for figure in (step.loss, step.accuracy, step.record):
+            with pytest.raises(sluice.SluiceError, match="blocks 1 to 3"):
+                figure(block)
+
+
 def test_without_a_seed_first_weights_follow_from_torch():
     torch.manual_seed(1)
     weights = first_weights()
