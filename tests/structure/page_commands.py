@@ -33,6 +33,7 @@ TESTED_ELSEWHERE = {
 NOT_TRIED = [
     ("PYTHONPATH=python", "python/tests: test_network.py, "
      "test_scripted_resnet18.py"),
+    ("sluice report runs/compare", "of runs by Python: test_pages.py"),
     ("python -m sluice.track", "python/tests/test_track.py"),
     ("pip install ./python", "scripts/wheel and its test; it takes a network"),
     ("./mine", "a program of one's own: Examples of api_tests"),
