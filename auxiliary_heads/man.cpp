@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "auxiliary_heads/boundary_site.h"

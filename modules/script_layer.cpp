@@ -8,6 +8,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "modules/script_graph.h"

@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/tensors/generator_guard.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "experiments/api/own_parts.h"
 #include "experiments/api/policy_draws.h"

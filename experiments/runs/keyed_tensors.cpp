@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "experiments/runs/assembly.h"

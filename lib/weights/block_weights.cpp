@@ -1,6 +1,7 @@
 #include "lib/weights/block_weights.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/base/memory/account.h"

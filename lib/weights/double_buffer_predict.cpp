@@ -8,6 +8,7 @@
 #include <map>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/weights/double_buffer.h"

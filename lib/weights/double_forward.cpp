@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/weights/block_weights.h"
 

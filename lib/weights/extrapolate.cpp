@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/tensors/staging.h"
 #include "lib/weights/block_weights.h"

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/weights/own_weights.h"

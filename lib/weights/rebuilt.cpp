@@ -2,6 +2,7 @@
 // input of a batch is kept, and its backward forwards it again. No update comes
 // between, so the bits are those of the graph that wasn't kept.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/weights/block_weights.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/weights/block_weights.h"
 #include "lib/weights/weight_versions.h"

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "lib/base/error.h"

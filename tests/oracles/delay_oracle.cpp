@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
 
 #include "experiments/data/sample_source.h"
 #include "lib/checkpoints/checkpoint.h"

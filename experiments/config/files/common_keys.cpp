@@ -139,14 +139,14 @@ ConfigNode without(const ConfigNode& one, const ConfigNode& common) {
   ConfigNode rest = {ConfigNode::Table{}, one.origin};
   for (const auto& [key, node] : *table_in(one)) {
     const ConfigNode* same = common.find(key);
-    if (same == nullptr) {
+    if (same != nullptr && node == *same) continue;
+    if (same == nullptr || table_in(node) == nullptr ||
+        table_in(*same) == nullptr) {
       rest.set(key, node);
-    } else if (table_in(node) != nullptr && table_in(*same) != nullptr) {
-      ConfigNode below = without(node, *same);
-      if (!table_in(below)->empty()) rest.set(key, std::move(below));
-    } else if (!(node == *same)) {
-      rest.set(key, node);
+      continue;
     }
+    ConfigNode below = without(node, *same);
+    if (!table_in(below)->empty()) rest.set(key, std::move(below));
   }
   return rest;
 }

@@ -22,6 +22,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/codec.h"

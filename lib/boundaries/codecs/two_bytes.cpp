@@ -5,6 +5,7 @@
 // below 2^-14 numbers are multiples of 2^-24. bf16: the range of float32;
 // beyond 3.39e38 a number becomes infinite.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/codec.h"

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "lib/base/error.h"

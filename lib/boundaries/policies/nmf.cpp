@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "lib/base/error.h"

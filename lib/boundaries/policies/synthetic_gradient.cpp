@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/blocks/evaluation.h"
 #include "lib/boundaries/policies/module_tensors.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
 #include "lib/replicas/shared_weights.h"

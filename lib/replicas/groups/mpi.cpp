@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 
 #include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/mpi_calls.h"

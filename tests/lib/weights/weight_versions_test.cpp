@@ -5,6 +5,7 @@
 #include <set>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 namespace sluice::weight_versions_test {
