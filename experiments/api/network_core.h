@@ -11,9 +11,9 @@
 #include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
 #include "experiments/config/experiment.h"
-#include "experiments/runs/assembled_model.h"
-#include "experiments/runs/worker_process.h"
-#include "lib/base/temporary_folder.h"
+#include "experiments/runs/processes/worker_process.h"
+#include "experiments/runs/seats/assembled_model.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/blocks/evaluation.h"
 #include "lib/engines/crew.h"
 

@@ -8,7 +8,7 @@
 
 #include "experiments/api/layer_factory.h"
 #include "experiments/api/run_of_network.h"
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 #include "lib/base/config_node.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"

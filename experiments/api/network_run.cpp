@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/grant_start.h"
-#include "experiments/runs/restarts.h"
-#include "experiments/runs/resume_check.h"
-#include "experiments/runs/tensorboard.h"
+#include "experiments/runs/checkpoints/grant_start.h"
+#include "experiments/runs/checkpoints/resume_check.h"
+#include "experiments/runs/processes/restarts.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/sinks/tensorboard.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/checkpoint.h"

@@ -6,18 +6,18 @@
 
 #include "experiments/api/run_of_network.h"
 #include "experiments/config/experiment.h"
-#include "experiments/runs/checkpoint_keeper.h"
-#include "experiments/runs/run_folder.h"
-#include "experiments/runs/run_sink.h"
-#include "experiments/runs/status_file.h"
-#include "experiments/runs/timeline.h"
+#include "experiments/runs/checkpoints/checkpoint_keeper.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/sinks/run_sink.h"
+#include "experiments/runs/sinks/status_file.h"
+#include "experiments/runs/sinks/timeline.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/time_spent.h"
 
 namespace sluice {
 
 /// The run folder of a network of one's own, with the files of `sluice run`
-/// (experiments/runs/run_folder.h). Used by one thread.
+/// (experiments/runs/folder/run_folder.h). Used by one thread.
 class NetworkRun {
  public:
   /// Makes the folder, or takes up the run in it. The experiment, which must

@@ -4,6 +4,7 @@
 #include "experiments/api/own_parts.h"
 #include "experiments/api/policy_draws.h"
 #include "experiments/config/experiment.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "lib/base/config_node.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/tensors/generator_guard.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "experiments/api/network_options.h"
-#include "experiments/runs/worker_process.h"
+#include "experiments/runs/processes/worker_process.h"
 
 namespace sluice {
 

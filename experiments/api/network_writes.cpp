@@ -1,7 +1,7 @@
 // What a network writes into files: its run, and checkpoints elsewhere.
 #include "experiments/api/network_core.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/run_folder.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/records.h"

@@ -10,7 +10,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/samples.h"
 #include "lib/base/error.h"
 #include "lib/tensors/generator_guard.h"
 

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 
 namespace sluice {
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "experiments/runs/maker.h"
+#include "experiments/runs/folder/maker.h"
 #include "lib/base/config.h"
 
 namespace sluice {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/card/card.h"
-#include "experiments/runs/run_state.h"
+#include "experiments/runs/checkpoints/run_state.h"
 
 namespace sluice {
 

@@ -10,12 +10,13 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/numbers.h"
-#include "experiments/config/start_checks.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/config/reading/start_checks.h"
 #include "experiments/runs/run.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
-#include "lib/base/folder_lock.h"
-#include "lib/base/user_text.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/folder_lock.h"
+#include "lib/base/files/user_text.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiments/card/report.h"
-#include "experiments/runs/stop_signals.h"
+#include "experiments/runs/processes/stop_signals.h"
 
 namespace sluice {
 

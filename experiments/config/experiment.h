@@ -8,14 +8,14 @@
 
 #include "experiments/config/settings.h"
 #include "experiments/config/timetable.h"
-#include "experiments/data/assistant.h"
-#include "experiments/data/data_set.h"
+#include "experiments/data/change/assistant.h"
+#include "experiments/data/samples/data_set.h"
 #include "lib/base/config.h"
 #include "lib/blocks/layer.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "lib/updates/optimizer.h"
 #include "modules/partition.h"
 
@@ -70,21 +70,6 @@ struct Experiment : Settings {
   }
 };
 
-/// Reads the config, with what its strings refer to (files/interpolation.h),
-/// and opens its data. `data_root` is where data files are looked for when the
-/// config has no data.root. Writes nothing but the tokens of a text into its
-/// cache (data.cache). Throws UserError for everything
-/// that is wrong with the config.
-Experiment read_experiment(const ConfigNode& config,
-                           const std::string& data_root);
-
-/// What the replicas of block k sum, as it is when nothing compresses it.
-double gradient_bytes(const Experiment& experiment, int block);
-
-/// Mean number of samples in a turn: the last batch of an epoch may be smaller.
-/// Without data it is batch_size.
-double samples_per_turn(const Experiment& experiment);
-
 /// A network of a user who also writes the training loop.
 struct OwnNetwork {
   Model model;
@@ -92,12 +77,9 @@ struct OwnNetwork {
   bool writes_run = false;               ///< the loop has a run folder
 };
 
-/// Reads the experiment of a user's own network: the config has neither data
-/// nor model, and no key that is about the loop. Beside the others it may have
-/// `turns` and `turns_per_epoch`, which schedules of the learning rate are made
-/// from; and where it writes a run, `name`, `checkpoint`, `trace` and `hashes`.
-/// `resolved` then says `own_loop`, with which read_experiment() refuses it.
-Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
+/// Mean number of samples in a turn: the last batch of an epoch may be smaller.
+/// Without data it is batch_size.
+double samples_per_turn(const Experiment& experiment);
 
 /// Codec of the boundary above block k; nullptr: none, or no boundary is there.
 std::shared_ptr<const Codec> codec_above(const Experiment& experiment,

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lib/metrics/early_stop.h"
-#include "lib/schedules/epochs.h"
+#include "lib/schedules/plan/epochs.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/base/user_text.h"
+#include "lib/base/files/user_text.h"
 
 namespace sluice {
 

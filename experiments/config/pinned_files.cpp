@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "experiments/data/sha256.h"
+#include "experiments/data/files/sha256.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/plug_in.h"
-#include "lib/schedules/rows.h"
+#include "lib/schedules/orders/rows.h"
 #include "lib/weights/weight_view.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/base/config.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/config.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/schedules/deals.h"
+#include "lib/schedules/plan/deals.h"
 
 namespace sluice {
 

@@ -9,12 +9,12 @@
 #include "experiments/config/pipeline_settings.h"
 #include "experiments/config/replica_settings.h"
 #include "experiments/config/virtual_time.h"
-#include "experiments/data/limits.h"
+#include "experiments/data/order/limits.h"
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/rows.h"
-#include "lib/tensors/gpu_arithmetic.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/tensors/gpu/gpu_arithmetic.h"
 #include "lib/workers/seat_options.h"
 
 namespace sluice {

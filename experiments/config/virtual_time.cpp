@@ -11,9 +11,9 @@
 
 #include "experiments/config/settings.h"
 #include "lib/base/by_block.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "lib/boundaries/codecs/coded.h"
-#include "lib/schedules/op_table.h"
+#include "lib/schedules/plan/op_table.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 #include "lib/base/config.h"
 #include "lib/blocks/layer.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 #include "lib/tensors/precision.h"
 #include "modules/partition.h"
 

@@ -9,7 +9,7 @@
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/samples.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 
 namespace sluice {
 

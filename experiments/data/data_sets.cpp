@@ -2,14 +2,14 @@
 
 #include <array>
 
-#include "experiments/data/cifar.h"
-#include "experiments/data/drawn_digits.h"
-#include "experiments/data/idx.h"
-#include "experiments/data/image_folder.h"
-#include "experiments/data/imagenet32.h"
-#include "experiments/data/packed_tensors.h"
-#include "experiments/data/text.h"
-#include "experiments/data/tokens.h"
+#include "experiments/data/drawn/drawn_digits.h"
+#include "experiments/data/sets/cifar.h"
+#include "experiments/data/sets/idx.h"
+#include "experiments/data/sets/image_folder.h"
+#include "experiments/data/sets/imagenet32.h"
+#include "experiments/data/sets/packed_tensors.h"
+#include "experiments/data/sets/text.h"
+#include "experiments/data/sets/tokens.h"
 #include "lib/base/added_rows.h"
 
 namespace sluice {

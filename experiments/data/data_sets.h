@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 
 namespace sluice {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 
 namespace sluice {
 

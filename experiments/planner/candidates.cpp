@@ -10,7 +10,7 @@
 
 #include "experiments/config/files/overrides.h"
 #include "experiments/planner/recut.h"
-#include "experiments/runs/assembly.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
 

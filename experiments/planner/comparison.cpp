@@ -9,14 +9,15 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/overrides.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/exchange_work.h"
 #include "experiments/planner/other_load.h"
 #include "experiments/planner/pipelines.h"
-#include "experiments/runs/assembly.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
 #include "lib/base/quantile.h"
 #include "lib/metrics/time_spent.h"
-#include "lib/schedules/contention.h"
+#include "lib/schedules/simulation/contention.h"
 
 namespace sluice::planner {
 namespace {

@@ -8,8 +8,8 @@
 #include "experiments/config/experiment.h"
 #include "experiments/planner/candidates.h"
 #include "experiments/planner/machine.h"
-#include "experiments/runs/rehearsal.h"
-#include "lib/schedules/speed.h"
+#include "experiments/runs/measuring/rehearsal.h"
+#include "lib/schedules/simulation/speed.h"
 
 namespace sluice::planner {
 

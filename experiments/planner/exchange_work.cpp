@@ -10,9 +10,10 @@
 
 #include <ATen/ATen.h>
 
+#include "experiments/config/tables/block_layers.h"
 #include "lib/metrics/time_spent.h"
 #include "lib/replicas/sums.h"
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
 
 namespace sluice::planner {
 
@@ -60,10 +61,9 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
       exchange.what == ExchangedTensors::gradients && !exchange.graph.is_all();
   const int rounds = exchange.rounds;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
-    const double bytes =
-        exchange.graph.is_all()
-            ? gradient_bytes(experiment, static_cast<int>(k) + 1)
-            : costs.exchange_bytes.at(k);
+    const double bytes = exchange.graph.is_all()
+                             ? parameter_bytes(experiment, experiment.ranges[k])
+                             : costs.exchange_bytes.at(k);
     const double seconds = steps_by_each ? 0 : seconds_of_sum(bytes, from);
     for_each_of(costs, k, [&](OpValues<double>& mine) {
       mine[Op::settle] = seconds / parts / rounds;

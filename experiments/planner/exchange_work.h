@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "experiments/config/experiment.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 
 namespace sluice::planner {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/base/config.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 
 namespace sluice::planner {
 

@@ -7,16 +7,17 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/tables/block_layers.h"
 #include "experiments/config/virtual_time.h"
-#include "experiments/runs/crews.h"
+#include "experiments/runs/processes/crews.h"
 #include "lib/base/by_block.h"
 #include "lib/engines/coordinator.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/schedules/costs.h"
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
+#include "lib/schedules/simulation/costs.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice::planner {
@@ -222,7 +223,7 @@ void add_replicas(const Experiment& experiment, MethodAxes& axes) {
   double kept = 0;
   for (int k = 1; k <= experiment.blocks(); ++k) {
     const BlockPlan& block = by_block(blocks, k);
-    model += gradient_bytes(experiment, k);
+    model += parameter_bytes(experiment, by_block(experiment.ranges, k));
     sent += by_block(experiment.costs.exchange_bytes, k) *
             sent_in_exchange(block.exchange) /
             static_cast<double>(block.exchange.every * block.accumulate);

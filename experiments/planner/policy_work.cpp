@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "experiments/runs/answer_above.h"
+#include "experiments/runs/seats/answer_above.h"
 #include "lib/base/by_block.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/tensors/gradients.h"

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/op_table.h"
+#include "lib/schedules/plan/op_table.h"
 
 namespace sluice::planner {
 namespace {

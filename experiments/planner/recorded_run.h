@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "experiments/runs/trace_file.h"
-#include "lib/schedules/costs.h"
-#include "lib/schedules/plan.h"
+#include "experiments/runs/sinks/trace_file.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/simulation/costs.h"
 
 namespace sluice::planner {
 

@@ -5,7 +5,7 @@
 
 #include "experiments/config/experiment.h"
 #include "lib/base/config.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 
 namespace sluice::planner {
 

@@ -9,14 +9,14 @@
 
 #include <dlfcn.h>
 
-#include "experiments/data/sha256.h"
+#include "experiments/data/files/sha256.h"
 #include "experiments/plugins/crash_note.h"
 #include "experiments/plugins/elf_sizes.h"
 #include "experiments/plugins/registration.h"
 #include "experiments/plugins/stamp.h"
 #include "lib/base/error.h"
+#include "lib/base/files/read_file.h"
 #include "lib/base/printable.h"
-#include "lib/base/read_file.h"
 
 namespace sluice {
 namespace {

@@ -14,7 +14,7 @@
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/heads.h"
 #include "experiments/data/data_sets.h"
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/samples.h"
 #include "experiments/plugins/registration.h"
 #include "experiments/plugins/stamp.h"
 #include "lib/base/error.h"

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "auxiliary_heads/predictors/predictors.h"
-#include "experiments/data/data_set.h"
+#include "experiments/data/samples/data_set.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/boundaries/head.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/schedules/rows.h"
+#include "lib/schedules/orders/rows.h"
 #include "lib/updates/chosen_transforms.h"
 #include "lib/updates/corrections.h"
 #include "lib/updates/optimizer.h"

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include "experiments/program/commands.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/data_identity.h"
-#include "experiments/runs/drain.h"
-#include "experiments/runs/grant_start.h"
-#include "experiments/runs/repartition.h"
-#include "experiments/runs/run_folder.h"
+#include "experiments/runs/checkpoints/grant_start.h"
+#include "experiments/runs/checkpoints/repartition.h"
+#include "experiments/runs/folder/data_identity.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/uses/drain.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 

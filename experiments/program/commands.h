@@ -8,7 +8,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/program/own_loop.h"
-#include "experiments/runs/text_sampling.h"
+#include "experiments/runs/uses/text_sampling.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "experiments/config/catalog.h"
-#include "experiments/config/presets.h"
+#include "experiments/config/manual/catalog.h"
+#include "experiments/config/presets/presets.h"
 #include "experiments/program/help_topics.h"
 
 namespace sluice {

@@ -10,11 +10,11 @@
 
 #include "experiments/data/data_check.h"
 #include "experiments/data/found.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/keyed_tensors.h"
-#include "experiments/runs/seat_sources.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/seats/keyed_tensors.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "lib/base/error.h"
-#include "lib/base/user_text.h"
+#include "lib/base/files/user_text.h"
 #include "lib/checkpoints/safetensors.h"
 
 namespace sluice {

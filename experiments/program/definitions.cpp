@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "experiments/config/plugin_keys.h"
+#include "experiments/config/tables/plugin_keys.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/new_plugin.h"
 

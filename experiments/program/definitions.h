@@ -6,7 +6,7 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/data_commands.h"
-#include "experiments/runs/worker_process.h"
+#include "experiments/runs/processes/worker_process.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 

@@ -13,15 +13,15 @@
 
 #include "experiments/data/files/sub_words.h"
 #include "experiments/program/commands.h"
-#include "experiments/runs/host_facts.h"
-#include "experiments/runs/mps.h"
-#include "experiments/runs/provenance.h"
+#include "experiments/runs/folder/host_facts.h"
+#include "experiments/runs/folder/provenance.h"
+#include "experiments/runs/seats/mps.h"
 #include "lib/base/error.h"
 #include "lib/base/processors.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/replicas/groups/nccl.h"
-#include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
 
 namespace sluice {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "experiments/config/files/extends.h"
 #include "experiments/program/commands.h"
-#include "experiments/runs/export.h"
-#include "experiments/runs/newest.h"
-#include "experiments/runs/run_folder.h"
+#include "experiments/runs/folder/newest.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/uses/export.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "experiments/data/fetch.h"
+#include "experiments/data/fetch/fetch.h"
 #include "experiments/program/data_commands.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"

@@ -1,7 +1,7 @@
 // `sluice help plan`.
 #include <fmt/format.h>
 
-#include "experiments/config/manual.h"
+#include "experiments/config/manual/manual.h"
 #include "experiments/planner/machine.h"
 #include "experiments/program/commands.h"
 

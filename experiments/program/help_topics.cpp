@@ -6,15 +6,15 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/catalog.h"
-#include "experiments/config/manual.h"
-#include "experiments/config/presets.h"
-#include "experiments/config/published.h"
-#include "experiments/config/resume_classes.h"
+#include "experiments/config/manual/catalog.h"
+#include "experiments/config/manual/manual.h"
+#include "experiments/config/manual/resume_classes.h"
+#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/sweep/ask_tell.h"
-#include "experiments/sweep/sweep_table.h"
+#include "experiments/sweep/file/sweep_table.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 

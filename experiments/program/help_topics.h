@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/config/catalog.h"
+#include "experiments/config/manual/catalog.h"
 
 namespace sluice {
 

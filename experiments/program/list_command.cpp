@@ -1,13 +1,13 @@
 // `sluice list`.
 #include <fmt/format.h>
 
-#include "experiments/config/catalog.h"
-#include "experiments/config/manual.h"
-#include "experiments/config/presets.h"
-#include "experiments/program/axes_table.h"
+#include "experiments/config/manual/catalog.h"
+#include "experiments/config/manual/manual.h"
+#include "experiments/config/presets/presets.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/help/axes_table.h"
+#include "experiments/program/help/method_page.h"
 #include "experiments/program/help_topics.h"
-#include "experiments/program/method_page.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 
 namespace sluice {
 namespace {

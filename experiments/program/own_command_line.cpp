@@ -9,7 +9,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
-#include "lib/base/output_file.h"
+#include "lib/base/files/output_file.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,7 @@
 #include "experiments/api/network_options.h"
 #include "experiments/api/own_model.h"
 #include "lib/base/config_node.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 
 namespace sluice {
 

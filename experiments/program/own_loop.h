@@ -1,6 +1,6 @@
 #pragma once
 
-#include "experiments/runs/run_state.h"
+#include "experiments/runs/checkpoints/run_state.h"
 
 namespace sluice {
 

@@ -10,15 +10,16 @@
 #include <fmt/format.h>
 
 #include "experiments/config/experiment.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/policy_work.h"
 #include "experiments/program/commands.h"
-#include "experiments/report/report.h"
+#include "experiments/report/sections/report.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/costs.h"
-#include "lib/schedules/exchange_traffic.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/speed.h"
+#include "lib/schedules/plan/exchange_traffic.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/simulation/costs.h"
+#include "lib/schedules/simulation/speed.h"
 
 namespace sluice {
 namespace {

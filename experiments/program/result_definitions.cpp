@@ -6,9 +6,9 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
 #include "experiments/program/number_options.h"
-#include "experiments/runs/text_sampling.h"
+#include "experiments/runs/uses/text_sampling.h"
 #include "experiments/runs/watch/watch.h"
-#include "modules/torchscript.h"
+#include "modules/script/torchscript.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
 #include "experiments/program/number_options.h"
-#include "experiments/runs/worker_process.h"
+#include "experiments/runs/processes/worker_process.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "lib/base/own_image.h"

@@ -2,9 +2,9 @@
 #include <cstdio>
 
 #include "experiments/program/commands.h"
-#include "experiments/runs/evaluation.h"
-#include "experiments/runs/newest.h"
-#include "experiments/runs/text_sampling.h"
+#include "experiments/runs/folder/newest.h"
+#include "experiments/runs/uses/evaluation.h"
+#include "experiments/runs/uses/text_sampling.h"
 #include "lib/base/error.h"
 
 namespace sluice {

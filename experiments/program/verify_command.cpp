@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "experiments/program/commands.h"
-#include "experiments/runs/replay.h"
-#include "experiments/runs/stop_signals.h"
-#include "experiments/runs/verify.h"
+#include "experiments/runs/processes/stop_signals.h"
+#include "experiments/runs/uses/replay.h"
+#include "experiments/runs/uses/verify.h"
+#include "lib/base/files/user_text.h"
 #include "lib/base/own_image.h"
-#include "lib/base/user_text.h"
 
 namespace sluice {
 namespace {

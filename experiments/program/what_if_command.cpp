@@ -12,17 +12,18 @@
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/machine.h"
 #include "experiments/planner/recorded_run.h"
 #include "experiments/planner/recut.h"
 #include "experiments/program/commands.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/run_folder.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/op_table.h"
-#include "lib/schedules/speed.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/op_table.h"
+#include "lib/schedules/simulation/speed.h"
 
 namespace sluice {
 namespace {

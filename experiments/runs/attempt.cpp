@@ -7,14 +7,14 @@
 #include <fmt/format.h>
 
 #include "experiments/config/pinned_files.h"
-#include "experiments/runs/bad_sample.h"
-#include "experiments/runs/engines.h"
-#include "experiments/runs/restarts.h"
-#include "experiments/runs/tensorboard.h"
-#include "experiments/runs/virtual_clock.h"
+#include "experiments/runs/processes/engines.h"
+#include "experiments/runs/processes/restarts.h"
+#include "experiments/runs/sinks/bad_sample.h"
+#include "experiments/runs/sinks/tensorboard.h"
+#include "experiments/runs/sinks/virtual_clock.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/free_running.h"
+#include "lib/schedules/plan/free_running.h"
 
 namespace sluice {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "experiments/config/experiment.h"
+#include "experiments/runs/processes/stop_signals.h"
 #include "experiments/runs/ranks/rank.h"
-#include "experiments/runs/run_sink.h"
-#include "experiments/runs/stop_signals.h"
-#include "lib/base/folder_lock.h"
+#include "experiments/runs/sinks/run_sink.h"
+#include "lib/base/files/folder_lock.h"
 #include "lib/metrics/records.h"
 
 namespace sluice {
@@ -63,7 +63,7 @@ struct RunResult {
 /// writes the run folder. A signal ends it after the turns that have been
 /// granted, with a checkpoint to continue from. Throws UserError before
 /// anything is written when the weights or checkpoint it starts with don't fit,
-/// and DivergenceError (experiments/runs/divergence.h).
+/// and DivergenceError (experiments/runs/sinks/divergence.h).
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals);
 

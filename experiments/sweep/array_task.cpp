@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/stop_signals.h"
+#include "experiments/runs/processes/stop_signals.h"
 #include "experiments/sweep/local_launcher.h"
 #include "experiments/sweep/run_jobs.h"
 #include "experiments/sweep/sweep_runs.h"
 #include "experiments/sweep/task_array.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 
 namespace sluice::sweep {
 namespace {

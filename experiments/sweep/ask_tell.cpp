@@ -24,7 +24,7 @@
 #include "experiments/sweep/slots.h"
 #include "experiments/sweep/sweep_folder.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 
 namespace sluice::sweep {
 namespace {

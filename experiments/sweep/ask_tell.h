@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
-#include "experiments/runs/stop_signals.h"
+#include "experiments/runs/processes/stop_signals.h"
+#include "experiments/sweep/file/sweep.h"
 #include "experiments/sweep/run_sweep.h"
-#include "experiments/sweep/sweep.h"
 
 namespace sluice::sweep {
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "experiments/runs/child_run.h"
+#include "experiments/runs/folder/child_run.h"
 #include "lib/base/error.h"
 
 namespace sluice::sweep {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/runs/run_reader.h"
+#include "experiments/runs/folder/run_reader.h"
 #include "lib/metrics/records.h"
 
 namespace sluice::sweep {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/config/lengths.h"
-#include "experiments/runs/run_state.h"
+#include "experiments/config/tables/lengths.h"
+#include "experiments/runs/checkpoints/run_state.h"
 #include "lib/base/error.h"
-#include "lib/schedules/free_running.h"
+#include "lib/schedules/plan/free_running.h"
 
 namespace sluice::sweep {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/config/experiment.h"
-#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/file/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
 namespace sluice::sweep {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/runs/data_identity.h"
-#include "experiments/runs/maker.h"
+#include "experiments/runs/folder/data_identity.h"
+#include "experiments/runs/folder/maker.h"
 
 namespace sluice::sweep {
 namespace {

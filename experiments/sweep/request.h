@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/file/sweep.h"
 
 namespace sluice::sweep {
 

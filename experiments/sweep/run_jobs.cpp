@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "experiments/runs/run_state.h"
+#include "experiments/runs/checkpoints/run_state.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/sweep_text.h"
-#include "lib/base/file.h"
-#include "lib/base/user_text.h"
-#include "lib/schedules/free_running.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/user_text.h"
+#include "lib/schedules/plan/free_running.h"
 
 namespace sluice::sweep {
 namespace {

@@ -6,8 +6,9 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/processes/stop_signals.h"
 #include "experiments/runs/run.h"
-#include "experiments/runs/stop_signals.h"
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 

@@ -11,17 +11,17 @@
 
 #include <fmt/format.h>
 
+#include "experiments/sweep/file/plan_file.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/local_launcher.h"
 #include "experiments/sweep/mixed_runs.h"
-#include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/slurm.h"
 #include "experiments/sweep/slurm_launcher.h"
 #include "experiments/sweep/sweep_folder.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
-#include "lib/base/user_text.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/user_text.h"
 
 namespace sluice::sweep {
 namespace {

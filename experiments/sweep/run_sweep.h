@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/runs/run_state.h"
-#include "experiments/runs/stop_signals.h"
-#include "experiments/sweep/sweep.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/checkpoints/run_state.h"
+#include "experiments/runs/processes/stop_signals.h"
+#include "experiments/sweep/file/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
 namespace sluice::sweep {

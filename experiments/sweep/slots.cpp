@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/divergence.h"
-#include "experiments/runs/run_folder.h"
-#include "experiments/sweep/axis_text.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/sinks/divergence.h"
+#include "experiments/sweep/file/axis_text.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/run_process.h"
 #include "lib/base/error.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/runs/child_run.h"
+#include "experiments/runs/folder/child_run.h"
 #include "experiments/sweep/run_jobs.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep_runs.h"

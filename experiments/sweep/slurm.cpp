@@ -16,7 +16,7 @@
 #include "experiments/sweep/command_result.h"
 #include "experiments/sweep/sweep_runs.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 
 namespace sluice::sweep {
 namespace {

@@ -22,8 +22,8 @@
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/slurm.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
-#include "lib/base/user_text.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/user_text.h"
 
 namespace sluice::sweep {
 namespace {

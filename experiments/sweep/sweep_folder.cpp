@@ -7,7 +7,7 @@
 
 #include "experiments/sweep/slurm.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 
 namespace sluice::sweep {
 

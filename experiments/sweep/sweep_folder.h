@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 
+#include "experiments/sweep/file/sweep.h"
 #include "experiments/sweep/run_sweep.h"
-#include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
-#include "lib/base/folder_lock.h"
+#include "lib/base/files/folder_lock.h"
 
 namespace sluice::sweep {
 

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "experiments/config/left_out.h"
-#include "experiments/config/start_checks.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/devices.h"
-#include "experiments/runs/provenance.h"
+#include "experiments/config/reading/start_checks.h"
+#include "experiments/runs/folder/provenance.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/seats/devices.h"
 #include "experiments/sweep/halving.h"
 #include "lib/base/error.h"
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "experiments/config/experiment.h"
-#include "experiments/runs/run_state.h"
-#include "experiments/sweep/done_rows.h"
-#include "experiments/sweep/plan_file.h"
-#include "experiments/sweep/sweep.h"
+#include "experiments/runs/checkpoints/run_state.h"
+#include "experiments/sweep/file/done_rows.h"
+#include "experiments/sweep/file/plan_file.h"
+#include "experiments/sweep/file/sweep.h"
 
 namespace sluice::sweep {
 

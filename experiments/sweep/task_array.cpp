@@ -9,7 +9,7 @@
 
 #include "experiments/config/files/json_file.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
+#include "lib/base/files/file.h"
 #include "lib/base/whole_number.h"
 
 namespace sluice::sweep {

@@ -24,8 +24,8 @@ using DeviceId = std::array<std::byte, 16>;
 /// this process starts CUDA on no neighbour's GPU. One thread uses it, and it
 /// is its current stream on own_device() that is meant by "the current stream".
 ///
-/// In lib/tensors/cuda_ipc.h there is one of CUDA and LibTorch; in the tests of
-/// transport/ one that stands in for it. What a device refuses is an
+/// In lib/tensors/gpu/cuda_ipc.h there is one of CUDA and LibTorch; in the
+/// tests of transport/ one that stands in for it. What a device refuses is an
 /// InternalError, and of another process's a LinkError.
 class IpcDevice {
  public:

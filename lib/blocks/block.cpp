@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/blocks/graphed_forward.h"
-#include "lib/tensors/device_graph.h"
+#include "lib/tensors/gpu/device_graph.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 
 #include "lib/base/error.h"
 #include "lib/tensors/error_text.h"
-#include "lib/tensors/out_of_memory.h"
+#include "lib/tensors/gpu/out_of_memory.h"
 
 namespace sluice {
 namespace {

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/blocks/graph_capture.h"
 #include "lib/blocks/mask_draws.h"
-#include "lib/tensors/device_graph.h"
+#include "lib/tensors/gpu/device_graph.h"
 #include "lib/tensors/gradients.h"
 #include "lib/tensors/leaves.h"
 

@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// Random masks of a forward whose operations are captured in a graph
-/// (lib/tensors/device_graph.h): tensors that the graph reads, and that are
+/// (lib/tensors/gpu/device_graph.h): tensors that the graph reads, and that are
 /// filled anew before each replay.
 class MaskDraws {
  public:

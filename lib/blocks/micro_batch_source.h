@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lib/blocks/source.h"
-#include "lib/schedules/micro_batches.h"
+#include "lib/schedules/plan/micro_batches.h"
 
 namespace sluice {
 

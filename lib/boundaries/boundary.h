@@ -19,7 +19,7 @@
 #include "lib/blocks/source.h"
 #include "lib/boundaries/head.h"
 #include "lib/metrics/likeness.h"
-#include "lib/schedules/traits.h"
+#include "lib/schedules/plan/traits.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/optimizer.h"
 

@@ -12,7 +12,7 @@
 #include "lib/base/table.h"
 #include "lib/blocks/layer.h"
 #include "lib/blocks/loss.h"
-#include "lib/schedules/traits.h"
+#include "lib/schedules/plan/traits.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

@@ -17,8 +17,8 @@
 #include <fmt/ranges.h>
 
 #include "lib/base/error.h"
-#include "lib/base/file.h"
-#include "lib/base/moved_folder.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/moved_folder.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
 

@@ -11,8 +11,8 @@
 
 #include "lib/base/crc32c.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
-#include "lib/base/read_file.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/read_file.h"
 #include "lib/checkpoints/finite.h"
 #include "lib/checkpoints/safetensors_header.h"
 #include "lib/tensors/dtypes.h"

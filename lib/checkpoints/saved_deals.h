@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/checkpoints/saved_state.h"
-#include "lib/schedules/deals.h"
+#include "lib/schedules/plan/deals.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

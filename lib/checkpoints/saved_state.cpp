@@ -8,8 +8,8 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staged_sender.h"
 
 namespace sluice {
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "lib/base/awake_clock.h"
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 #include "lib/base/stopping_signals.h"
 
 namespace sluice {

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/blocks/source.h"
 #include "lib/engines/control_codec.h"
 #include "lib/metrics/record.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/replicas.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/plan/replicas.h"
 #include "lib/tensors/error_text.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 

@@ -12,8 +12,8 @@
 #include "lib/engines/switch.h"
 #include "lib/metrics/early_stop.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/epochs.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/epochs.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 

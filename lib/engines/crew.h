@@ -11,7 +11,7 @@
 #include "lib/engines/coordinator.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

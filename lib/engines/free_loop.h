@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/bell.h"
+#include "lib/base/messages/bell.h"
 #include "lib/engines/seat_runner.h"
 #include "lib/metrics/time_spent.h"
-#include "lib/schedules/admissions.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/admissions.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 
 #include "lib/blocks/source.h"
 #include "lib/engines/crew.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/channel_around.h"
 #include "lib/engines/control.h"
 
 namespace sluice {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/control_codec.h"
-#include "lib/schedules/action.h"
+#include "lib/schedules/plan/action.h"
 
 namespace sluice {
 

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/bell.h"
-#include "lib/base/channel.h"
+#include "lib/base/messages/bell.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/grant_book.h"
 #include "lib/engines/progress_board.h"
 #include "lib/metrics/clock_offset.h"
-#include "lib/schedules/replicas.h"
+#include "lib/schedules/plan/replicas.h"
 
 namespace sluice {
 

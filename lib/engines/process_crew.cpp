@@ -8,8 +8,8 @@
 
 #include "lib/base/awake_clock.h"
 #include "lib/base/error.h"
-#include "lib/base/peer_missing.h"
-#include "lib/base/user_text.h"
+#include "lib/base/files/user_text.h"
+#include "lib/base/messages/peer_missing.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/crew.h"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/op_table.h"
+#include "lib/schedules/plan/op_table.h"
 
 namespace sluice {
 namespace {

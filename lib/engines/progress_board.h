@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "lib/base/awake_clock.h"
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/control_codec.h"
 #include "lib/engines/heartbeat.h"
-#include "lib/schedules/replicas.h"
+#include "lib/schedules/plan/replicas.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
+#include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staged_sender.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/boundaries/observer.h"
 
 namespace sluice {

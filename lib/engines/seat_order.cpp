@@ -1,7 +1,7 @@
 #include "lib/engines/seat_order.h"
 
 #include "lib/base/error.h"
-#include "lib/schedules/executors.h"
+#include "lib/schedules/plan/executors.h"
 
 namespace sluice {
 

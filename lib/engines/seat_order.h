@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "lib/base/bell.h"
+#include "lib/base/messages/bell.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/seat_order.h"
-#include "lib/schedules/action.h"
+#include "lib/schedules/plan/action.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {

@@ -7,13 +7,13 @@
 #include <ATen/Parallel.h>
 
 #include "lib/base/by_block.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/linked_crew.h"
 #include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
-#include "lib/schedules/executors.h"
-#include "lib/tensors/current_device.h"
+#include "lib/schedules/plan/executors.h"
+#include "lib/tensors/gpu/current_device.h"
 
 namespace sluice {
 namespace {

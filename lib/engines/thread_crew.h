@@ -7,7 +7,7 @@
 
 #include <c10/core/Device.h>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/fed_source.h"
 #include "lib/workers/seat.h"

@@ -9,7 +9,7 @@
 #include "lib/engines/crew.h"
 #include "lib/engines/fed_source.h"
 #include "lib/engines/grant_book.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {

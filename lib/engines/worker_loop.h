@@ -3,11 +3,11 @@
 #include <functional>
 #include <memory>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/fed_source.h"
 #include "lib/engines/seat_runner.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {

@@ -433,8 +433,8 @@ struct Summary {
   Figure samples_per_second = {};
   Figure tokens_per_second = {};  ///< of texts
   /// Operations of the model's layers, forward and backward (twice a forward),
-  /// over the machine's peak (experiments/runs/machine_peak.h). Nothing where
-  /// that wasn't measured.
+  /// over the machine's peak (experiments/runs/folder/machine_peak.h). Nothing
+  /// where that wasn't measured.
   Figure share_of_peak = {};
   Figure virtual_seconds = {};
   Figure virtual_samples_per_second = {};

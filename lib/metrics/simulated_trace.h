@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "lib/metrics/trace.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "lib/schedules/op.h"
+#include "lib/schedules/plan/op.h"
 
 namespace sluice {
 

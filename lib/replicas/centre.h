@@ -13,8 +13,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lib/base/channel.h"
-#include "lib/schedules/gathering.h"
+#include "lib/base/messages/channel.h"
+#include "lib/schedules/plan/gathering.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 

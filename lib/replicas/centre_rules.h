@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lib/replicas/centre.h"
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
 #include "lib/tensors/parts.h"
 #include "lib/tensors/tensors.h"
 

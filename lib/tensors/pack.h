@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -15,7 +15,7 @@ namespace sluice {
 /// a kAlignment boundary, is copied first. Shares the tensor's storage where it
 /// can, so the tensor must not be written afterwards. What lies on a GPU stays
 /// there (view.buffer.device), and is ready for work that is put behind what
-/// the current stream has so far; staged() in lib/tensors/staged_sender.h
+/// the current stream has so far; staged() in lib/tensors/gpu/staged_sender.h
 /// brings it to the host. On a GPU view.buffer.owner is always an at::Tensor.
 TensorView view_of(const at::Tensor& tensor, std::string_view name);
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 
 namespace sluice {
 

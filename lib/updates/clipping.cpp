@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/tensors/on_gpu.h"
+#include "lib/tensors/gpu/on_gpu.h"
 #include "lib/updates/transform.h"
 
 namespace sluice {

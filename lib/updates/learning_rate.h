@@ -7,7 +7,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
-#include "lib/schedules/epochs.h"
+#include "lib/schedules/plan/epochs.h"
 
 namespace sluice {
 

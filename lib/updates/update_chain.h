@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/tensors/graphed_function.h"
+#include "lib/tensors/gpu/graphed_function.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/optimizer.h"
 #include "lib/updates/transform.h"

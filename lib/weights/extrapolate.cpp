@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/weights/block_weights.h"
 #include "lib/weights/weight_versions.h"
 

@@ -10,7 +10,7 @@
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
 #include "lib/checkpoints/saved_state.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/update_chain.h"
 

@@ -9,8 +9,8 @@
 #include <fmt/ranges.h>
 
 #include "lib/base/error.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/leaves.h"
-#include "lib/tensors/staging.h"
 #include "lib/workers/payloads.h"
 
 namespace sluice {

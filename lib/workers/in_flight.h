@@ -10,7 +10,7 @@
 #include "lib/boundaries/boundary.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/memory_use.h"
-#include "lib/schedules/ledger.h"
+#include "lib/schedules/plan/ledger.h"
 #include "lib/weights/weight_view.h"
 #include "lib/workers/vjp.h"
 

@@ -4,8 +4,8 @@
 
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/coded.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staging.h"
 
 namespace sluice {
 

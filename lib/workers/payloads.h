@@ -7,10 +7,10 @@
 
 #include <c10/core/Device.h>
 
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

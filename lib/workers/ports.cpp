@@ -6,7 +6,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/ledger.h"
+#include "lib/schedules/plan/ledger.h"
 
 namespace sluice {
 

@@ -6,12 +6,12 @@
 #include <set>
 #include <vector>
 
-#include "lib/base/bell.h"
-#include "lib/base/channel.h"
-#include "lib/base/lossy_sender.h"
+#include "lib/base/messages/bell.h"
+#include "lib/base/messages/channel.h"
+#include "lib/base/messages/lossy_sender.h"
 #include "lib/boundaries/inboxes/inbox.h"
-#include "lib/schedules/neighbours.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/neighbours.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_timeline.h"
 

@@ -13,13 +13,13 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/op.h"
-#include "lib/schedules/replicas.h"
-#include "lib/tensors/current_device.h"
+#include "lib/schedules/plan/op.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/tensors/gpu/current_device.h"
+#include "lib/tensors/gpu/out_of_memory.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/leaves.h"
-#include "lib/tensors/out_of_memory.h"
 #include "lib/tensors/precision.h"
-#include "lib/tensors/staging.h"
 #include "lib/workers/graphed_lower.h"
 
 namespace sluice {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/channel.h"
 #include "lib/base/memory/account.h"
+#include "lib/base/messages/channel.h"
 #include "lib/blocks/block.h"
 #include "lib/blocks/evaluation.h"
 #include "lib/blocks/loss.h"
@@ -20,9 +20,9 @@
 #include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/epochs.h"
-#include "lib/schedules/ledger.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/epochs.h"
+#include "lib/schedules/plan/ledger.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/weights/weight_view.h"
 #include "lib/workers/evaluated_weights.h"
 #include "lib/workers/in_flight.h"

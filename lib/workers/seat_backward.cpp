@@ -8,7 +8,7 @@
 
 #include "lib/base/error.h"
 #include "lib/blocks/evaluation.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
 #include "lib/workers/payloads.h"

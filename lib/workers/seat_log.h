@@ -10,14 +10,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/blocks/evaluation.h"
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/action.h"
-#include "lib/schedules/micro_batches.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/action.h"
+#include "lib/schedules/plan/micro_batches.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/tensors.h"
 #include "lib/workers/late_records.h"
 

@@ -9,14 +9,14 @@
 #include <c10/core/GradMode.h>
 
 #include "lib/base/by_block.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "lib/blocks/block.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/replicas.h"
-#include "lib/schedules/traits.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/traits.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staging.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/seat.h"
 

@@ -5,10 +5,10 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/base/message.h"
-#include "lib/schedules/replicas.h"
+#include "lib/base/messages/message.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staging.h"
 #include "lib/updates/clipping.h"
 #include "lib/workers/seat.h"
 

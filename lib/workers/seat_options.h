@@ -4,7 +4,7 @@
 
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
-#include "lib/schedules/traits.h"
+#include "lib/schedules/plan/traits.h"
 #include "lib/tensors/precision.h"
 #include "lib/workers/seat_timeline.h"
 

@@ -8,9 +8,9 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre.h"
-#include "lib/schedules/program.h"
-#include "lib/schedules/replicas.h"
-#include "lib/schedules/sample_weights.h"
+#include "lib/schedules/plan/program.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/sample_weights.h"
 #include "lib/workers/seat.h"
 #include "lib/workers/seat_clock.h"
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "lib/base/channel.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/channel.h"
+#include "lib/base/messages/message.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
-#include "lib/schedules/action.h"
+#include "lib/schedules/plan/action.h"
 
 namespace sluice {
 

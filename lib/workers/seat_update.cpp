@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
-#include "lib/base/message.h"
-#include "lib/schedules/replicas.h"
+#include "lib/base/messages/message.h"
+#include "lib/schedules/plan/replicas.h"
 #include "lib/tensors/pack.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/seat.h"

@@ -9,8 +9,8 @@
 
 #include "lib/base/error.h"
 #include "lib/blocks/block.h"
-#include "lib/schedules/gradient_part.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/gradient_part.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
 #include "lib/weights/block_weights.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 
 namespace sluice {
 namespace {

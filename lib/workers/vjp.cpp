@@ -6,8 +6,8 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/tensors/gpu/on_gpu.h"
 #include "lib/tensors/gradients.h"
-#include "lib/tensors/on_gpu.h"
 
 namespace sluice {
 

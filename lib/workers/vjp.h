@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/boundaries/boundary.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/split_backward.h"
 #include "lib/tensors/tensors.h"
 #include "lib/weights/weight_view.h"

@@ -7,7 +7,7 @@
 
 #include "lib/blocks/block.h"
 #include "lib/boundaries/observer.h"
-#include "lib/schedules/action.h"
+#include "lib/schedules/plan/action.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

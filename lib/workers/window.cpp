@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/workers/vjp.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <c10/core/Device.h>
 
 #include "lib/checkpoints/saved_state.h"
-#include "lib/schedules/micro_batches.h"
+#include "lib/schedules/plan/micro_batches.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 

@@ -5,7 +5,7 @@
 
 #include "lib/base/error.h"
 #include "lib/blocks/layer.h"
-#include "modules/scripted_dropout.h"
+#include "modules/script/scripted_dropout.h"
 
 namespace sluice::python {
 namespace {

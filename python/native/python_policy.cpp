@@ -13,7 +13,7 @@
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/tensors/gradients.h"
 #include "modules/chain.h"
-#include "modules/scripted_dropout.h"
+#include "modules/script/scripted_dropout.h"
 
 namespace sluice::python {
 namespace {

@@ -21,6 +21,7 @@
 
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/other_load.h"
 #include "lib/base/error.h"

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/assembly.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/engines/virtual_crew.h"
 #include "tests/benchmarks/speed_training.h"
 

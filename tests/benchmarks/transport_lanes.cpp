@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "lib/base/error.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "tests/transport/test_secret.h"
 #include "transport/links/file_descriptor.h"
 #include "transport/meeting/rendezvous.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/base/error.h"
-#include "modules/script_pickle.h"
+#include "modules/script/script_pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "auxiliary_heads/heads.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/tensors/device.h"
 #include "tests/experiments/helpers/rounding.h"
 #include "tests/experiments/helpers/training.h"

@@ -1,5 +1,5 @@
 // Copies between a GPU and the host, in streams of their own.
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 
 #include <chrono>
 #include <cstdio>
@@ -10,8 +10,8 @@
 
 #include "lib/boundaries/codecs/coded.h"
 #include "lib/tensors/device.h"
+#include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staged_sender.h"
 
 namespace sluice::staging_test {
 

@@ -1,6 +1,6 @@
 #include "tests/gpu/trained_on.h"
 
-#include "experiments/runs/assembly.h"
+#include "experiments/runs/seats/assembly.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice {

@@ -17,8 +17,8 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
-#include "experiments/runs/seat_sources.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_compressors.h"
 #include "tests/oracles/plain_net.h"

@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/sample_source.h"
-#include "experiments/runs/seat_sources.h"
-#include "lib/schedules/peers.h"
-#include "lib/schedules/simulation.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/runs/seats/seat_sources.h"
+#include "lib/schedules/plan/peers.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_mlp.h"
 

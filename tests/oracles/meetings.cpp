@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
 
 namespace sluice::plain_replicas {
 namespace {

@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/checkpoints/checkpoint.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-#include "experiments/runs/seat_sources.h"
+#include "experiments/runs/seats/seat_sources.h"
 
 namespace sluice::plain_replicas {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/tensors/tensors.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/meetings.h"

@@ -12,7 +12,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 
 namespace sluice {
 namespace {

@@ -14,10 +14,10 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
-#include "experiments/runs/seat_sources.h"
-#include "lib/schedules/costs.h"
-#include "lib/schedules/simulation.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/runs/seats/seat_sources.h"
+#include "lib/schedules/simulation/costs.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::shared_weights_oracle_test {

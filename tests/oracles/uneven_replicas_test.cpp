@@ -20,8 +20,8 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-#include "experiments/data/sample_source.h"
-#include "experiments/runs/seat_sources.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::uneven_oracle_test {

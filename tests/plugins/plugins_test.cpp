@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/data/sha256.h"
+#include "experiments/data/files/sha256.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/plugins/plugin_program.h"
 

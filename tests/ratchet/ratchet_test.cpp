@@ -17,9 +17,10 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/assembly.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/by_block.h"
-#include "lib/base/channel_around.h"
+#include "lib/base/messages/channel_around.h"
 #include "lib/base/random.h"
 #include "lib/engines/virtual_crew.h"
 #include "tests/ratchet/limits.h"

@@ -5,34 +5,57 @@ usage: includes.py ROOT
 
 Every file lies in one of the folders of FLOORS, and includes but files of its
 own folder and of floors below it, so that no folder includes one that includes
-it back; some folders may not even know all of that (ONLY). Prints each file and
+it back; some folders may not even know all of that (ONLY). A folder has at most
+MOST_FILES files. Prints each file and
 include that breaks a rule, and each cycle of includes; exit status 1 when there
 is one.
 """
 import pathlib
 import re
 import sys
+from collections import Counter
 
 # From the ground up. A new folder gets the lowest floor that it can have.
 FLOORS = [
     {"lib/base"},
-    {"lib/base/memory", "lib/kernels", "lib/schedules", "transport/wire",
-     "experiments/config/files", "experiments/data/files"},
-    {"lib/memory", "lib/tensors", "transport/links"},
+    {"lib/base/files", "lib/base/memory", "lib/base/messages", "lib/kernels"},
+    {"lib/schedules/plan", "transport/wire", "experiments/config/files",
+     "experiments/data/files"},
+    {"lib/memory", "lib/schedules/orders", "lib/schedules/simulation",
+     "lib/tensors", "transport/links"},
+    {"lib/tensors/gpu"},
     {"lib/blocks", "lib/boundaries/codecs", "lib/boundaries/inboxes",
      "lib/checkpoints", "lib/metrics", "lib/updates",
      "transport/shared"},
     {"lib/boundaries", "lib/replicas", "lib/weights", "modules",
      "transport/meeting"},
     {"lib/boundaries/policies", "lib/replicas/compressors",
-     "lib/replicas/groups", "auxiliary_heads", "experiments/data"},
-    {"lib/workers", "auxiliary_heads/predictors"},
-    {"lib/engines", "experiments/plugins"},
+     "lib/replicas/groups", "auxiliary_heads", "modules/script",
+     "experiments/data/samples"},
+    {"lib/workers", "auxiliary_heads/predictors", "experiments/data/order"},
+    {"lib/engines", "experiments/data/change"},
+    {"experiments/data/sets"},
+    {"experiments/data/drawn", "experiments/data/fetch"},
+    {"experiments/data"},
+    {"experiments/plugins"},
     {"experiments/config", "experiments/runs/faults"},
-    {"experiments/runs/ranks"},
+    {"experiments/config/presets", "experiments/config/tables"},
+    {"experiments/config/rules"},
+    {"experiments/config/reading"},
+    {"experiments/config/manual", "experiments/runs/ranks"},
+    {"experiments/runs/folder"},
+    {"experiments/runs/checkpoints"},
+    {"experiments/runs/seats"},
+    {"experiments/runs/measuring", "experiments/runs/sinks"},
+    {"experiments/runs/processes"},
     {"experiments/runs"},
+    {"experiments/runs/uses", "experiments/runs/watch"},
     {"experiments/api", "experiments/card", "experiments/planner",
-     "experiments/report", "experiments/runs/watch", "experiments/sweep"},
+     "experiments/report/study", "experiments/sweep/file"},
+    {"experiments/report/charts", "experiments/sweep"},
+    {"experiments/report/page"},
+    {"experiments/report/sections"},
+    {"experiments/program/help"},
     {"experiments/program"},
 ]
 FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS)
@@ -47,6 +70,8 @@ ONLY = {
     "modules": ["lib"],
     "auxiliary_heads": ["lib"],
 }
+# More can't be seen at a glance.
+MOST_FILES = 45
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 NO_LIBTORCH = ["lib/base", "lib/kernels", "lib/schedules", "transport",
                "experiments/config/files", "experiments/data/files"]
@@ -127,6 +152,10 @@ def complaints(tree):
             reason = wrong_way(file, included)
             if reason:
                 yield f'{file}: "{included}": {reason}'
+    for folder, files in sorted(Counter(map(folder_of, tree)).items()):
+        if files > MOST_FILES:
+            yield (f"{folder}: {files} files; a folder has {MOST_FILES} at "
+                   "most: divide it")
     for cycle in cycles(tree):
         yield "cycle of includes: " + " -> ".join(cycle)
 

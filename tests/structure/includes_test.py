@@ -74,10 +74,17 @@ class Includes(unittest.TestCase):
                             "only lib may include lib/kernels")
 
     def test_folders_of_a_floor_may_not_include_each_other(self):
-        self.assert_refused("experiments/report/page.cpp",
-                            "experiments/sweep/sweep.h",
-                            "experiments/report is not above "
-                            "experiments/sweep")
+        self.assert_refused("experiments/report/study/study.cpp",
+                            "experiments/sweep/file/sweep.h",
+                            "experiments/report/study is not above "
+                            "experiments/sweep/file")
+
+    def test_a_folder_of_46_files_is_refused(self):
+        tree = {f"lib/blocks/layer_{i}.cpp": [] for i in range(46)}
+        self.assertEqual(complaints(tree), [
+            "lib/blocks: 46 files; a folder has 45 at most: divide it"])
+        del tree["lib/blocks/layer_0.cpp"]
+        self.assertEqual(complaints(tree), [])
 
     def test_heads_may_not_include_kernels(self):
         self.assert_refused("auxiliary_heads/linear.cpp", "lib/kernels/loops.h",
@@ -100,8 +107,8 @@ class Includes(unittest.TestCase):
                               "sources"])
 
     def test_schedules_may_not_know_libtorch(self):
-        self.assert_refused("lib/schedules/plan.h", "ATen/ATen.h",
-                            "lib/schedules may not know LibTorch")
+        self.assert_refused("lib/schedules/plan/plan.h", "ATen/ATen.h",
+                            "lib/schedules/plan may not know LibTorch")
 
     def test_lib_may_not_include_boost(self):
         self.assert_refused("lib/engines/threads.cpp", "boost/asio.hpp",

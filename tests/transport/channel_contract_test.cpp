@@ -1,5 +1,5 @@
-// What every channel promises (lib/base/channel.h), whatever carries it. A new
-// kind of channel adds itself at the end.
+// What every channel promises (lib/base/messages/channel.h), whatever carries
+// it. A new kind of channel adds itself at the end.
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/base/bell.h"
-#include "lib/base/channel.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/bell.h"
+#include "lib/base/messages/channel.h"
 #include "tests/transport/links_under_test.h"
 
 namespace sluice::channel_contract_test {

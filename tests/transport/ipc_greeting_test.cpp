@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/lock_holder.h"
+#include "lib/base/files/lock_holder.h"
 #include "tests/transport/fake_gpu.h"
 #include "tests/transport/links_under_test.h"
 

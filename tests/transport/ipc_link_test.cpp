@@ -16,8 +16,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/channel_around.h"
 #include "tests/transport/fake_gpu.h"
 #include "tests/transport/links_under_test.h"
 #include "transport/shared/ipc_parcel.h"

@@ -17,7 +17,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 
 #include "lib/base/buffer.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "tests/transport/test_secret.h"
 #include "transport/links/connection.h"
 #include "transport/links/hello.h"

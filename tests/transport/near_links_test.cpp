@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "tests/transport/peer_chain.h"
 #include "tests/transport/test_secret.h"
 #include "transport/links/io_thread.h"

@@ -6,8 +6,8 @@
 
 #include <sys/timerfd.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 
 namespace sluice {
 

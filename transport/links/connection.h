@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/io_thread.h"
 #include "transport/links/stream.h"
 #include "transport/wire/link_options.h"

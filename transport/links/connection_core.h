@@ -32,7 +32,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   static void start(const std::shared_ptr<Connection>& self);
 
-  // Called by the ends of the link, as in lib/base/channel.h.
+  // Called by the ends of the link, as in lib/base/messages/channel.h.
   void send(Message message);
   std::optional<Message> receive();
   void ring(std::shared_ptr<Bell> bell);

@@ -12,8 +12,8 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 
 namespace sluice {
 namespace {

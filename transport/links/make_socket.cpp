@@ -5,8 +5,8 @@
 
 #include <sys/socket.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 
 namespace sluice {
 

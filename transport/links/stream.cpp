@@ -9,8 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <fcntl.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 #include "transport/links/file_descriptor.h"
 #include "transport/links/tls.h"
 #include "transport/wire/completion.h"

@@ -7,7 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/stream.h"
 #include "transport/links/transport.h"
 

@@ -9,7 +9,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/connection.h"
 #include "transport/links/stream.h"
 

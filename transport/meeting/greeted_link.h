@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/accepted_peer.h"
 #include "transport/links/hello.h"
 #include "transport/links/io_thread.h"

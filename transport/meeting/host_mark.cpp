@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
-#include "lib/base/lock_holder.h"
+#include "lib/base/files/lock_holder.h"
 
 namespace sluice {
 namespace {

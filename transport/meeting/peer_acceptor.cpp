@@ -12,9 +12,9 @@
 #include <boost/asio/detached.hpp>
 #include <sys/socket.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
-#include "lib/base/peer_missing.h"
+#include "lib/base/files/errno_text.h"
+#include "lib/base/messages/peer_missing.h"
 #include "transport/wire/completion.h"
 #include "transport/wire/timeout.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/channel.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/meeting.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/channel.h"
 #include "lib/base/ipc_device.h"
+#include "lib/base/messages/channel.h"
 
 // What two blocks on GPUs tell each other over a link of shared memory before
 // anything else: which GPU each of them has, memory of it to try, and then
@@ -19,7 +19,8 @@ namespace sluice {
 
 /// Greeting of an end: its GPU, host and reach.
 struct IpcHello {
-  std::string boot = {};  ///< boot_id() (lib/base/lock_holder.h) of its host
+  std::string boot =
+      {};  ///< boot_id() (lib/base/files/lock_holder.h) of its host
   DeviceId device = {};
   IpcHandle memory = {};     ///< some of it; nothing where `refusal` is not ""
   std::string refusal = {};  ///< why it doesn't use CUDA IPC

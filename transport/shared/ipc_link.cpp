@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/channel_around.h"
 #include "transport/shared/ipc_parcel.h"
 
 namespace sluice {

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <memory>
 
-#include "lib/base/channel.h"
 #include "lib/base/device_traffic.h"
 #include "lib/base/ipc_device.h"
+#include "lib/base/messages/channel.h"
 #include "transport/wire/shared_options.h"
 
 // Tensors that go from a GPU to a GPU, between two processes of one host. Their

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
-#include "lib/base/memory_file.h"
+#include "lib/base/files/errno_text.h"
+#include "lib/base/files/memory_file.h"
 
 #ifndef MADV_POPULATE_WRITE  // of Linux 5.14; older headers lack it
 #define MADV_POPULATE_WRITE 23

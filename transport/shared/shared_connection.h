@@ -13,8 +13,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "lib/base/bell.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/bell.h"
+#include "lib/base/messages/message.h"
 #include "transport/links/event_fd.h"
 #include "transport/links/exclusive_run.h"
 #include "transport/links/hello.h"
@@ -43,8 +43,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   /// after construction.
   void start();
 
-  // Called by the ends of the link, as in lib/base/channel.h; send() by the
-  // sending one.
+  // Called by the ends of the link, as in lib/base/messages/channel.h; send()
+  // by the sending one.
   void send(Message message);
   void close_sender();
   void drop_sender();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/buffer.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "transport/shared/shared_area.h"
 #include "transport/shared/shared_ring.h"
 #include "transport/shared/shared_slots.h"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/channel_around.h"
 #include "transport/links/transport.h"
 #include "transport/shared/shared_connection.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/buffer.h"
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/links/io_thread.h"
 #include "transport/links/stream.h"
 #include "transport/links/transport.h"

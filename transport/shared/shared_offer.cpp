@@ -11,8 +11,8 @@
 
 #include <sys/socket.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/files/errno_text.h"
 #include "transport/wire/bytes.h"
 #include "transport/wire/completion.h"
 

@@ -7,8 +7,8 @@
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "lib/base/channel.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/channel.h"
 
 namespace sluice {
 

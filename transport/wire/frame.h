@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/crc32c.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 
 // The wire format; transport/README.md has it as tables and as an example.
 //

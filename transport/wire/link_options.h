@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lib/base/buffer.h"
-#include "lib/base/channel.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/channel.h"
+#include "lib/base/messages/message.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/shared_options.h"
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "lib/base/awake_clock.h"
-#include "lib/base/bell.h"
-#include "lib/base/channel.h"
-#include "lib/base/message.h"
+#include "lib/base/messages/bell.h"
+#include "lib/base/messages/channel.h"
+#include "lib/base/messages/message.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/link_options.h"
 
@@ -63,9 +63,9 @@ class Mailbox {
 
   Mailbox(LinkOptions options, Callbacks callbacks);
 
-  // Functions for the ends, as in lib/base/channel.h, except that the ends wait
-  // themselves: for can_send() and ready(), while time is left, and then give
-  // the link up.
+  // Functions for the ends, as in lib/base/messages/channel.h, except that the
+  // ends wait themselves: for can_send() and ready(), while time is left, and
+  // then give the link up.
 
   /// The frame of the message that is sent next: waits until its buffers are
   /// ready, and may read all of it for its checksum.

@@ -11,7 +11,7 @@
 
 #include "experiments/config/files/nesting.h"
 #include "lib/base/error.h"
-#include "lib/base/read_file.h"
+#include "lib/base/files/read_file.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 
 #include "experiments/runs/faults/delayed_sender.h"
 #include "lib/metrics/records.h"
-#include "lib/schedules/op_table.h"
+#include "lib/schedules/plan/op_table.h"
 
 namespace sluice {
 namespace {

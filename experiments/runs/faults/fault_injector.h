@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/runs/faults/injection.h"
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/seat_runner.h"
 #include "lib/metrics/sink.h"

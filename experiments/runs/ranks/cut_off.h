@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "experiments/runs/ranks/rank.h"
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "transport/wire/secret.h"
 
 // Calls by which a rank that has ended before it met the others lets them know

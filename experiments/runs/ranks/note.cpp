@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/errno_text.h"
+#include "lib/base/files/temporary_folder.h"
 #include "transport/links/file_descriptor.h"
 
 namespace sluice {

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "experiments/config/files/json_file.h"
-#include "experiments/runs/status_file.h"
+#include "experiments/runs/sinks/status_file.h"
 #include "lib/base/error.h"
-#include "lib/base/folder_lock.h"
-#include "lib/base/read_file.h"
+#include "lib/base/files/folder_lock.h"
+#include "lib/base/files/read_file.h"
 
 namespace sluice {
 namespace {

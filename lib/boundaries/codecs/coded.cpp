@@ -6,8 +6,8 @@
 
 #include "lib/base/error.h"
 #include "lib/tensors/dtypes.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staging.h"
 
 namespace sluice {
 namespace {

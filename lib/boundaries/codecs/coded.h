@@ -4,7 +4,7 @@
 
 #include <c10/core/Device.h>
 
-#include "lib/base/message.h"
+#include "lib/base/messages/message.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/tensors/tensors.h"
 

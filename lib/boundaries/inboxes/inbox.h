@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "lib/base/channel.h"
-#include "lib/base/message.h"
-#include "lib/schedules/action.h"
-#include "lib/schedules/inbox.h"
+#include "lib/base/messages/channel.h"
+#include "lib/base/messages/message.h"
+#include "lib/schedules/plan/action.h"
+#include "lib/schedules/plan/inbox.h"
 
 namespace sluice {
 

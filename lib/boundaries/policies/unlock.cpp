@@ -8,8 +8,8 @@
 
 #include "lib/base/error.h"
 #include "lib/boundaries/policies/module_tensors.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/gradients.h"
-#include "lib/tensors/staging.h"
 
 namespace sluice {
 namespace {

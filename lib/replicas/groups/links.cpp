@@ -13,8 +13,8 @@
 #include "lib/base/error.h"
 #include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/sums.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staging.h"
 
 namespace sluice {
 namespace {

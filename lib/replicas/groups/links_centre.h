@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/channel.h"
 #include "lib/base/memory/account.h"
+#include "lib/base/messages/channel.h"
 #include "lib/replicas/centre.h"
 
 namespace sluice {

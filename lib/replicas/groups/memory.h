@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/replicas/group.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/channel.h"
+#include "lib/base/messages/channel.h"
 #include "lib/replicas/centre.h"
 
 namespace sluice {

@@ -6,8 +6,8 @@
 
 #include <c10/core/Device.h>
 
-#include "lib/base/channel.h"
 #include "lib/base/ipc_device.h"
+#include "lib/base/messages/channel.h"
 #include "lib/kernels/nccl.h"
 #include "lib/replicas/group.h"
 

@@ -8,7 +8,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
-#include "experiments/runs/seat_sources.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/api/small_network.h"
 #include "tests/experiments/helpers/training.h"

@@ -12,11 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/extends.h"
-#include "experiments/report/run_record.h"
-#include "experiments/runs/export.h"
-#include "experiments/runs/run_reader.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/report/study/run_record.h"
+#include "experiments/runs/folder/run_reader.h"
+#include "experiments/runs/uses/export.h"
 #include "experiments/runs/watch/watch.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/metrics/records.h"

@@ -15,7 +15,7 @@
 
 #include "experiments/api/own_model.h"
 #include "experiments/api/sluice.h"
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/samples.h"
 #include "tests/experiments/api/small_network.h"
 #include "tests/experiments/helpers/training.h"
 

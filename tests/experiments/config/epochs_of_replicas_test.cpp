@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/experiment.h"
-#include "experiments/config/lengths.h"
+#include "experiments/config/tables/lengths.h"
 #include "experiments/sweep/halving.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/helpers/training.h"

@@ -8,6 +8,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
+#include "experiments/config/reading/read_experiment.h"
 
 namespace sluice::local_updates_test {
 

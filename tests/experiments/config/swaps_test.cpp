@@ -11,9 +11,10 @@
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
-#include "experiments/sweep/cells.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/sweep/file/cells.h"
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 
 namespace sluice::swaps_test {
 

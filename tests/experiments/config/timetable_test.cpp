@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "experiments/config/reading/read_experiment.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/runs/calibration.h"
+#include "experiments/runs/measuring/calibration.h"
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/program.h"

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "experiments/data/data_set.h"
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/data_set.h"
+#include "experiments/data/samples/samples.h"
 #include "lib/base/error.h"
 
 namespace sluice {

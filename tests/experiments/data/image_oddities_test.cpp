@@ -10,10 +10,10 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/data/data_check.h"
-#include "experiments/data/fingerprint.h"
 #include "experiments/data/found.h"
-#include "experiments/data/image_folder.h"
-#include "experiments/data/image_walk.h"
+#include "experiments/data/order/fingerprint.h"
+#include "experiments/data/sets/image_folder.h"
+#include "experiments/data/sets/image_walk.h"
 #include "tests/experiments/data/orientation_test_files.h"
 
 namespace sluice::image_oddities_test {

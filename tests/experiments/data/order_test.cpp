@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/sample_order.h"
+#include "experiments/data/order/sample_order.h"
 #include "lib/base/error.h"
 
 namespace sluice::data_order_test {

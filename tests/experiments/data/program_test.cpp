@@ -13,8 +13,9 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/seat_sources.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "tests/experiments/data/data_file_server.h"
 #include "tests/experiments/data/data_test_files.h"
 

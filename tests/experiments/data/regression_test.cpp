@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/samples.h"
+#include "experiments/data/samples/samples.h"
 #include "lib/base/error.h"
 #include "lib/metrics/accuracy_text.h"
 #include "lib/metrics/record.h"

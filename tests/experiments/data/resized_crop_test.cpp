@@ -6,8 +6,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/augmentation.h"
-#include "experiments/data/images.h"
+#include "experiments/data/change/augmentation.h"
+#include "experiments/data/sets/images.h"
 #include "lib/base/random.h"
 #include "tests/experiments/data/data_test_files.h"
 

@@ -11,7 +11,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/data/found.h"
-#include "experiments/data/tokens.h"
+#include "experiments/data/sets/tokens.h"
 #include "tests/experiments/data/packed_test_files.h"
 
 namespace sluice::token_form_test {

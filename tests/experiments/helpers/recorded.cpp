@@ -8,7 +8,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "lib/metrics/records.h"
-#include "lib/schedules/action.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/plan/action.h"
+#include "lib/schedules/simulation/costs.h"
 #include "lib/tensors/tensors.h"
 
 /// Runs of replicas with clocks of their own, in virtual time.

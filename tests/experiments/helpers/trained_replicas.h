@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/metrics/sink.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 #include "lib/tensors/tensors.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/engines/virtual_crew.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/config/experiment.h"
-#include "experiments/runs/assembly.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/by_block.h"
 #include "lib/engines/coordinator.h"
 #include "lib/workers/seat.h"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/comparison_text.h"
 #include "experiments/planner/other_load.h"
 #include "experiments/planner/pipelines.h"

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/speed.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/speed.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::planner::planner_machine_test {

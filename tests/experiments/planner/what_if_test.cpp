@@ -6,12 +6,13 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/recorded_run.h"
 #include "experiments/planner/recut.h"
 #include "lib/base/error.h"
 #include "lib/metrics/simulated_trace.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/speed.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/speed.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::planner::planner_what_if_test {

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/catalog.h"
-#include "experiments/config/published.h"
+#include "experiments/config/manual/catalog.h"
+#include "experiments/config/presets/published.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/help_topics.h"
 #include "lib/base/error.h"

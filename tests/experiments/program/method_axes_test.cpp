@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/program/axes_table.h"
-#include "experiments/program/method_examples.h"
+#include "experiments/program/help/axes_table.h"
+#include "experiments/program/help/method_examples.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::method_axes_test {

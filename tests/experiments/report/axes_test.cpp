@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/axis_lines.h"
+#include "experiments/report/charts/axis_lines.h"
 
 namespace sluice::report::report_axes_test {
 

@@ -12,11 +12,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/axis_value.h"
-#include "experiments/report/chart.h"
-#include "experiments/report/report.h"
-#include "experiments/report/study.h"
-#include "experiments/report/table_files.h"
+#include "experiments/report/charts/axis_value.h"
+#include "experiments/report/charts/chart.h"
+#include "experiments/report/sections/report.h"
+#include "experiments/report/sections/table_files.h"
+#include "experiments/report/study/study.h"
 #include "tests/experiments/report/report_files.h"
 
 namespace sluice::report::many_cells_test {

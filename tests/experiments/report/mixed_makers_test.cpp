@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/report.h"
-#include "experiments/report/study.h"
-#include "experiments/report/table_files.h"
+#include "experiments/report/sections/report.h"
+#include "experiments/report/sections/table_files.h"
+#include "experiments/report/study/study.h"
 #include "tests/experiments/report/report_files.h"
 
 namespace sluice::report::mixed_makers_test {

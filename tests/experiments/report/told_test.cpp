@@ -10,9 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/chart.h"
-#include "experiments/report/methods.h"
-#include "experiments/sweep/read_sweep.h"
+#include "experiments/report/charts/chart.h"
+#include "experiments/report/study/methods.h"
+#include "experiments/sweep/file/read_sweep.h"
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/program.h"

@@ -14,8 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/presets.h"
-#include "experiments/data/sample_source.h"
+#include "experiments/config/presets/presets.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"

@@ -15,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"

@@ -8,9 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/free_schedule.h"
-#include "experiments/runs/replay.h"
-#include "lib/schedules/replay_buffer.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/folder/free_schedule.h"
+#include "experiments/runs/uses/replay.h"
+#include "lib/schedules/plan/replay_buffer.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 

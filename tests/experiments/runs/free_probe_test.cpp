@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
 

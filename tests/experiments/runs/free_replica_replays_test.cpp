@@ -11,9 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/free_schedule.h"
-#include "experiments/runs/replay.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/run.h"
+#include "experiments/runs/uses/replay.h"
 #include "tests/experiments/helpers/process_group.h"
 #include "tests/experiments/helpers/program.h"
 

@@ -11,8 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/runs/replay.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/run.h"
+#include "experiments/runs/uses/replay.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/program.h"
 

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/recorded.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"

@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/free_schedule.h"
+#include "experiments/runs/folder/free_schedule.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 

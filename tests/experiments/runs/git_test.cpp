@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/runs/limited_command.h"
-#include "experiments/runs/provenance.h"
+#include "experiments/runs/folder/limited_command.h"
+#include "experiments/runs/folder/provenance.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/program.h"
 

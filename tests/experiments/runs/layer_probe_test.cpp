@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/error.h"
 #include "lib/blocks/layer_names.h"
 #include "lib/metrics/records.h"

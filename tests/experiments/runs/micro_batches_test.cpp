@@ -12,7 +12,7 @@
 #include "auxiliary_heads/predictors/predictors.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/policies/plug_ins.h"
-#include "lib/schedules/program.h"
+#include "lib/schedules/plan/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::micro_batches_test {

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/followed_folder.h"
+#include "experiments/runs/folder/followed_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/process_group.h"

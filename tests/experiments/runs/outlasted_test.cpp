@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/runs/assembly.h"
-#include "lib/base/channel_around.h"
+#include "experiments/runs/seats/assembly.h"
+#include "lib/base/messages/channel_around.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::outlasted_test {

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/calibration.h"
-#include "experiments/runs/rehearsal.h"
+#include "experiments/runs/measuring/calibration.h"
+#include "experiments/runs/measuring/rehearsal.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/memory/allocator.h"

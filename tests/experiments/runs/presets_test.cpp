@@ -1,6 +1,6 @@
 // Published names (`sluice list methods`): the keys that their pages say make
 // what was published, in whole runs against what is written out here.
-#include "experiments/config/presets.h"
+#include "experiments/config/presets/presets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +14,7 @@
 
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
 #include "lib/base/by_block.h"
 #include "lib/metrics/record.h"
 #include "tests/oracles/delay_oracle.h"

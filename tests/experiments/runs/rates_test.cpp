@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/machine_peak.h"
+#include "experiments/runs/folder/machine_peak.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/helpers/program.h"
 

@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/assembly.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/costs.h"
+#include "lib/schedules/simulation/costs.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 

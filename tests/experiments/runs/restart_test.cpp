@@ -15,10 +15,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/free_schedule.h"
-#include "experiments/runs/grant_start.h"
-#include "experiments/runs/replay.h"
+#include "experiments/runs/checkpoints/grant_start.h"
+#include "experiments/runs/folder/free_schedule.h"
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/uses/replay.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/runs/data_identity.h"
+#include "experiments/runs/folder/data_identity.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/helpers/program.h"
 

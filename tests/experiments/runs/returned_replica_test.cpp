@@ -18,8 +18,9 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
-#include "experiments/runs/assembly.h"
-#include "experiments/runs/returned_replicas.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/folder/returned_replicas.h"
+#include "experiments/runs/seats/assembly.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/lossy_runs.h"

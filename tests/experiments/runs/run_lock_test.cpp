@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/lock_holder.h"
+#include "lib/base/files/lock_holder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"

@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/data/files/sha256.h"
 #include "experiments/data/files/sub_words.h"
-#include "experiments/data/sha256.h"
-#include "experiments/runs/run_reader.h"
+#include "experiments/runs/folder/run_reader.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/data/manual_text.h"
 #include "tests/experiments/helpers/program.h"

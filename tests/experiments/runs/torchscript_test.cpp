@@ -17,8 +17,9 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include "experiments/data/sha256.h"
-#include "experiments/runs/own_terms.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/data/files/sha256.h"
+#include "experiments/runs/processes/own_terms.h"
 #include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/safetensors.h"

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/sweep/plan_file.h"
-#include "experiments/sweep/read_sweep.h"
+#include "experiments/sweep/file/plan_file.h"
+#include "experiments/sweep/file/read_sweep.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/sweep/sweeps.h"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/folder_lock.h"
+#include "lib/base/files/folder_lock.h"
 #include "tests/experiments/sweep/sweeps.h"
 
 namespace sluice::sweep::sweep_program_test {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/replicas/groups/mpi.h"
 

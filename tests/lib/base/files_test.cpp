@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "lib/base/error.h"
-#include "lib/base/output_file.h"
-#include "lib/base/read_file.h"
+#include "lib/base/files/output_file.h"
+#include "lib/base/files/read_file.h"
 
 namespace sluice::files_test {
 

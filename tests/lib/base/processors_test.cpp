@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 
 namespace sluice::processors_test {
 

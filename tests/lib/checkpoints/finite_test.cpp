@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/checkpoints/set_aside.h"

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/peer_missing.h"
+#include "lib/base/messages/peer_missing.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/process_crew.h"
 

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/records.h"
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/awake_clock.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/progress_board.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "lib/schedules/capacities.h"
+#include "lib/schedules/simulation/capacities.h"
 
 namespace sluice::simulated_trace_test {
 

@@ -19,7 +19,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/replicas/centre_rules.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/links_centre.h"

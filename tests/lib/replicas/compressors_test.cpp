@@ -19,7 +19,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/memory.h"

@@ -16,7 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/replicas/sums.h"
-#include "lib/schedules/peers.h"
+#include "lib/schedules/plan/peers.h"
 
 namespace sluice::gossip_test {
 

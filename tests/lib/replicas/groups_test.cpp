@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/memory.h"

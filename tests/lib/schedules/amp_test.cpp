@@ -13,10 +13,10 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/table.h"
-#include "lib/schedules/admissions.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/admissions.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::amp_test {
 

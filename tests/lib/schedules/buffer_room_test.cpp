@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/replay_buffer.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/replay_buffer.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::buffer_room_test {
 

@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/lib/schedules/interrupted.h"
 
 namespace sluice::free_phases_test {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {
 

@@ -1,9 +1,9 @@
 // Not timed; but without care about its cost it would take minutes.
 #include <gtest/gtest.h>
 
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/replicas.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/traits.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/plan/traits.h"
 
 namespace sluice {
 

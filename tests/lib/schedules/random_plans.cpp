@@ -11,12 +11,12 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/program.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/plan/program.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 #include "tests/lib/schedules/interrupted.h"
 
 namespace sluice {

@@ -16,9 +16,9 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::reach_mixtures_test {
 

@@ -6,10 +6,10 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/drawing.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/drawing.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::schedules_test {
 

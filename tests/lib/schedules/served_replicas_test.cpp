@@ -9,11 +9,11 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/action.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/free_running.h"
-#include "lib/schedules/plan.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/plan/action.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::served_replicas_test {
 

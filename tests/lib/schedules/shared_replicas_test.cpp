@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/action.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/simulation.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/action.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
 
 namespace sluice::shared_replicas_schedule_test {
 

@@ -12,12 +12,12 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/capacities.h"
-#include "lib/schedules/neighbours.h"
-#include "lib/schedules/replicas.h"
-#include "lib/schedules/rows.h"
-#include "lib/schedules/simulation.h"
-#include "lib/schedules/speed.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/neighbours.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/simulation/capacities.h"
+#include "lib/schedules/simulation/simulation.h"
+#include "lib/schedules/simulation/speed.h"
 
 namespace sluice::uneven_replicas_test {
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
-#include "lib/tensors/staged_sender.h"
+#include "lib/base/messages/memory_channel.h"
+#include "lib/tensors/gpu/staged_sender.h"
 
 namespace sluice::pack_test {
 

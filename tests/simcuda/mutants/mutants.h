@@ -3,11 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 
 namespace sluice {
 
-/// The functions of lib/tensors/staging.cpp, right or with a planted defect.
+/// The functions of lib/tensors/gpu/staging.cpp, right or with a planted
+/// defect.
 struct Mutant {
   std::string name;
   HostCopy (*copy_to_host)(const at::Tensor&) = nullptr;

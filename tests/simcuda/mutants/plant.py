@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a C++ file with mutants of lib/tensors/staging.cpp.
+"""Writes a C++ file with mutants of lib/tensors/gpu/staging.cpp.
 
 usage: plant.py STAGING.cpp OUT.cpp
 

@@ -1,5 +1,5 @@
 // Batches that are on the GPU before they are wanted.
-#include "experiments/data/copied_ahead.h"
+#include "experiments/data/order/copied_ahead.h"
 
 #include <cstdint>
 #include <memory>
@@ -8,9 +8,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/prefetch.h"
+#include "experiments/data/order/prefetch.h"
 #include "lib/blocks/micro_batch_source.h"
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 #include "tests/simcuda/simcuda.h"
 
 namespace sluice::copied_ahead_test {

@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/runs/assembly.h"
 #include "experiments/runs/run.h"
-#include "lib/base/temporary_folder.h"
+#include "experiments/runs/seats/assembly.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/simcuda/programs/part_lines.h"

@@ -11,7 +11,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/methods.h"
 #include "tests/experiments/helpers/program.h"

@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/divergence.h"
-#include "lib/base/temporary_folder.h"
+#include "experiments/runs/sinks/divergence.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "tests/experiments/helpers/program.h"

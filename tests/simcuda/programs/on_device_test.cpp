@@ -11,11 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/data/gathered.h"
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/gathered.h"
+#include "experiments/data/order/sample_source.h"
 #include "experiments/runs/run.h"
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/simcuda/simcuda.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/simcuda/simcuda.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/catalog.h"
+#include "experiments/config/manual/catalog.h"
 #include "lib/base/error.h"
 #include "modules/layer_types.h"
 

@@ -11,9 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/tensors/registered_memory.h"
+#include "lib/tensors/gpu/registered_memory.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::pinned_slots_test {

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "lib/base/temporary_folder.h"
-#include "lib/tensors/cuda_ipc.h"
+#include "lib/base/files/temporary_folder.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::ranks_on_gpus_test {

@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/files/temporary_folder.h"
 #include "lib/base/random.h"
-#include "lib/base/temporary_folder.h"
-#include "lib/tensors/cuda_ipc.h"
-#include "lib/tensors/registered_memory.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
+#include "lib/tensors/gpu/registered_memory.h"
 
 namespace sluice::turn_costs_test {
 

@@ -4,8 +4,8 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
-#include "lib/tensors/current_device.h"
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/current_device.h"
+#include "lib/tensors/gpu/staging.h"
 #include "tests/simcuda/machine.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

@@ -1,5 +1,6 @@
-// What lib/tensors/cuda_ipc.cpp does after an error that sticks to a device.
-#include "lib/tensors/cuda_ipc.h"
+// What lib/tensors/gpu/cuda_ipc.cpp does after an error that sticks to a
+// device.
+#include "lib/tensors/gpu/cuda_ipc.h"
 
 #include <gtest/gtest.h>
 

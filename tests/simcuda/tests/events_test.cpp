@@ -9,12 +9,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/departing_sender.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/departing_sender.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/metrics/gpu_clock.h"
+#include "lib/tensors/gpu/staged_sender.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staged_sender.h"
-#include "lib/tensors/staging.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::events_test {

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <torch/autograd.h>
 
-#include "lib/tensors/cuda_ipc.h"
-#include "lib/tensors/device_graph.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
+#include "lib/tensors/gpu/device_graph.h"
 #include "lib/tensors/philox_mask.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

@@ -12,7 +12,7 @@
 
 #include "lib/kernels/codecs.h"
 #include "lib/kernels/masks.h"
-#include "lib/tensors/current_device.h"
+#include "lib/tensors/gpu/current_device.h"
 #include "lib/tensors/streams.h"
 #include "tests/lib/kernels/numbers.h"
 #include "tests/simcuda/tests/simulated_test.h"

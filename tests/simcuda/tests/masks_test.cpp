@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/tensors/cuda_ipc.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
 #include "lib/tensors/philox_mask.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

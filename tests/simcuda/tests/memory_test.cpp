@@ -10,8 +10,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "lib/tensors/pinned_buffers.h"
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/pinned_buffers.h"
+#include "lib/tensors/gpu/staging.h"
 #include "tests/simcuda/machine.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

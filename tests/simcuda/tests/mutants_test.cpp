@@ -1,5 +1,5 @@
-// Defects planted in lib/tensors/staging.cpp: each is found, by a report or by
-// wrong numbers.
+// Defects planted in lib/tensors/gpu/staging.cpp: each is found, by a report or
+// by wrong numbers.
 #include "tests/simcuda/mutants/mutants.h"
 
 #include <ATen/ATen.h>

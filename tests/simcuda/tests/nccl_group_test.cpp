@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/kernels/cuda_ipc.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/nccl.h"

@@ -5,7 +5,7 @@
 #include <c10/core/StreamGuard.h>
 #include <gmock/gmock.h>
 
-#include "lib/tensors/staging.h"
+#include "lib/tensors/gpu/staging.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::order_test {

@@ -1,6 +1,6 @@
 // Memory of the program that CUDA pins: shared memory, through which tensors go
 // from process to process.
-#include "lib/tensors/registered_memory.h"
+#include "lib/tensors/gpu/registered_memory.h"
 
 #include <cstddef>
 #include <cstdlib>
@@ -14,9 +14,9 @@
 #include <gmock/gmock.h>
 
 #include "lib/kernels/cuda_host_memory.h"
+#include "lib/tensors/gpu/staged_sender.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
-#include "lib/tensors/staged_sender.h"
-#include "lib/tensors/staging.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::registered_memory_test {

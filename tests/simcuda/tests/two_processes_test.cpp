@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
-#include "lib/tensors/cuda_ipc.h"
-#include "lib/tensors/current_device.h"
+#include "lib/tensors/gpu/cuda_ipc.h"
+#include "lib/tensors/gpu/current_device.h"
 #include "tests/simcuda/machine.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 
 namespace sluice::delayed_sender_test {
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 
 namespace sluice::cut_off_test {
 

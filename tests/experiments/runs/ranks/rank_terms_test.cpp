@@ -10,12 +10,13 @@
 
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/files/toml.h"
-#include "experiments/data/fingerprint.h"
-#include "experiments/data/idx.h"
-#include "experiments/runs/own_terms.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/data/order/fingerprint.h"
+#include "experiments/data/sets/idx.h"
+#include "experiments/runs/processes/own_terms.h"
 #include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
-#include "lib/base/temporary_folder.h"
+#include "lib/base/files/temporary_folder.h"
 #include "tests/experiments/data/data_test_files.h"
 #include "tests/experiments/runs/ranks/rank_keys.h"
 

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "experiments/runs/replay.h"
+#include "experiments/runs/uses/replay.h"
 #include "lib/metrics/time_spent.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"

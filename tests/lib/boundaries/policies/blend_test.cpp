@@ -15,7 +15,7 @@
 
 #include "auxiliary_heads/heads.h"
 #include "experiments/config/files/toml.h"
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/runs/seat_sources.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_synthetic.h"
 

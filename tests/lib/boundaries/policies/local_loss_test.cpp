@@ -9,8 +9,8 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/memory_channel.h"
-#include "lib/schedules/plan.h"
+#include "lib/base/messages/memory_channel.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/pack.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -6,9 +6,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/memory_channel.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/plan.h"
+#include "lib/schedules/plan/plan.h"
 #include "lib/tensors/pack.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"

@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
-#include "experiments/runs/seat_sources.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/runs/seats/seat_sources.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -12,7 +12,7 @@
 
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/predictors/predictors.h"
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/order/sample_source.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -1,0 +1,183 @@
+#include "experiments/config/rules/plan_rules.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/config/tables/block_layers.h"
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/updates/optimizer.h"
+#include "lib/weights/weight_view.h"
+
+namespace sluice {
+namespace {
+
+void for_each_policy(const Experiment& experiment,
+                     const std::function<void(const std::string&)>& check) {
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) check(boundary.name);
+}
+
+/// A replay forwards a batch twice: whether BatchNorm's running statistics see
+/// it twice changes the evaluations, so the config must say it.
+void check_statistics(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
+  const bool replays = block.delay > 0 && block.weights.replays();
+  if (!replays || block.statistics) return;
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (has_batch_norm(experiment, experiment.ranges.at(index)))
+    top.reject("boundary",
+               fmt::format("block {} has BatchNorm and forwards every batch "
+                           "twice: say with boundary.{}.statistics = "
+                           "\"forward\", \"replay\" or \"both\" which pass "
+                           "moves its running statistics",
+                           block.block, block.block));
+}
+
+/// Whether the weights of the forward are there when a correction wants them.
+void check_correction(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (!experiment.optimizers.at(index).wants_forward_weights) return;
+  const std::vector<std::int64_t>& turns = experiment.accumulate_by_phase;
+  if (*std::max_element(turns.begin(), turns.end()) > 1 || block.accumulate > 1)
+    top.reject("optimizer",
+               "correction 'delay_compensation' corrects one batch by itself: "
+               "it can't go with accumulate.batches above 1");
+  if (block.delay > 0 && block.weights.replays())
+    top.reject("optimizer",
+               fmt::format("correction 'delay_compensation' has nothing to "
+                           "correct in block {}, which takes its gradients at "
+                           "the present weights; it is for weights = 'stash'",
+                           block.block));
+}
+
+/// Checks that views which predict weights have an optimizer with a velocity,
+/// and no correction that makes up for the same delay again.
+void check_view(const Experiment& experiment, const BlockPlan& block,
+                const Fields& top) {
+  if (!block.sees_old_weights()) return;
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  try {
+    check_weight_view(block.weights, experiment.optimizers.at(index));
+  } catch (const UserError& error) {
+    top.reject("optimizer",
+               fmt::format("block {}: {}", block.block, error.what()));
+  }
+  const bool has_head =
+      std::any_of(block.parts.begin(), block.parts.end(),
+                  [](const GradientPart& part) { return part.own; });
+  if (has_head && block.gradient_from_above &&
+      !experiment.optimizers.at(index).correction.empty())
+    top.reject("optimizer",
+               fmt::format("block {} has a loss of its own, whose gradient is "
+                           "never stale, beside one that is: a correction "
+                           "would change both; leave it out there",
+                           block.block));
+}
+
+}  // namespace
+
+bool wants_model_norm(const Experiment& experiment, const Fields& top) {
+  const auto wants = [](const OptimizerOptions& options) {
+    return options.clip_norm > 0 && options.clip_scope == ClipScope::model;
+  };
+  const auto count = std::count_if(experiment.optimizers.begin(),
+                                   experiment.optimizers.end(), wants);
+  if (count == 0) return false;
+  const bool all_alike = std::all_of(
+      experiment.optimizers.begin(), experiment.optimizers.end(),
+      [&](const OptimizerOptions& options) {
+        return wants(options) &&
+               options.clip_norm == experiment.optimizers[0].clip_norm &&
+               options.clip_at == experiment.optimizers[0].clip_at;
+      });
+  if (!all_alike)
+    top.reject("optimizer",
+               "clip.scope = 'model' must hold for all blocks, with one norm "
+               "and one 'at'");
+  for_each_policy(experiment, [&](const std::string& policy) {
+    if (policy != "backprop")
+      top.reject("optimizer",
+                 "clip.scope = 'model' needs backprop at every boundary; use "
+                 "clip.scope = 'block'");
+  });
+  return true;
+}
+
+void check_policies(const Experiment& experiment, const Fields& top) {
+  const std::string& why = experiment.model.needs_backprop;
+  if (why.empty()) return;
+  for_each_policy(experiment, [&](const std::string& policy) {
+    if (policy != "backprop")
+      top.reject("boundary",
+                 fmt::format("every boundary must have the policy 'backprop', "
+                             "not '{}': {}",
+                             policy, why));
+  });
+}
+
+void check_plan(const Experiment& experiment, const RunPlan& plan,
+                const Fields& top) {
+  for (const BlockPlan& block : plan.blocks) check_view(experiment, block, top);
+  for (const BlockPlan& block : plan.blocks)
+    check_statistics(experiment, block, top);
+  for (const BlockPlan& block : plan.blocks)
+    check_correction(experiment, block, top);
+  for (const BlockPlan& block : plan.blocks)
+    if (block.delay > 0 && block.weights.of_today &&
+        !block.weights.forwards_again &&
+        experiment.precision == Precision::bf16)
+      top.reject(
+          "precision",
+          fmt::format("bf16 can't go with weights = '{}' above block {}: "
+                      "its graphs hold bf16 copies of the weights, so "
+                      "it would silently be 'stash'",
+                      block.weights.view, block.block));
+}
+
+void check_factors(const Experiment& experiment, const Fields& top) {
+  for (std::size_t i = 0; i < experiment.plans.size(); ++i)
+    for (int k = 1; k < experiment.blocks(); ++k) {
+      if (by_block(experiment.phases[i], k).name != "nmf") continue;
+      if (experiment.replicas.count > 1)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move by "
+                               "themselves, and would be others in each "
+                               "replica: set replicas.count = 1, or choose "
+                               "another policy",
+                               k));
+      if (by_block(experiment.plans[i].blocks, k).delay > 0)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move before "
+                               "a late gradient comes, and what a batch had of "
+                               "them is in no checkpoint: choose policies "
+                               "without a delay above it",
+                               k));
+    }
+}
+
+void check_averages(const Experiment& experiment, const Fields& top) {
+  const double average = experiment.optimizers.front().average;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.average != average)
+      top.reject("optimizer",
+                 fmt::format("average must be the same for all blocks, not {} "
+                             "here and {} there",
+                             average, options.average));
+  if (average > 0 && experiment.replicas.count > 1 &&
+      experiment.replicas.kind.exchange.leaves_them_apart())
+    top.reject("optimizer",
+               fmt::format("average goes with replicas.policy = 'all_reduce': "
+                           "with '{}' evaluations have what the replicas agree "
+                           "on",
+                           experiment.replicas.policy));
+}
+
+}  // namespace sluice

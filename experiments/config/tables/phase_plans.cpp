@@ -1,0 +1,135 @@
+#include "experiments/config/tables/phase_plans.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/config/tables/block_layers.h"
+#include "experiments/config/tables/lengths.h"
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/boundaries/boundary.h"
+#include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/traits.h"
+
+namespace sluice {
+namespace {
+
+/// A block with a layer that has no inverse keeps its inputs: nothing is to
+/// come back for it.
+void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
+  for (std::size_t i = 0; i + 1 < plan.blocks.size(); ++i) {
+    BlockPlan& block = plan.blocks[i];
+    if (!block.weights.rebuilds ||
+        is_reversible(experiment, by_block(experiment.ranges, block.block)))
+      continue;
+    block.weights.rebuilds = false;
+    plan.blocks[i + 1].returns_input = false;
+  }
+}
+
+/// What the replicas of each block sum, and when.
+ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  ReplicaExchange exchange = kind.exchange;
+  exchange.graph.seed = experiment.seed;
+  exchange.served = has_centres(experiment);
+  exchange.clips_own =
+      model_norm && exchange.what == ExchangedTensors::gradients &&
+      experiment.optimizers.at(0).clip_at == ClipPlace::replica;
+  if (exchange.served) {
+    exchange.quorum =
+        quorum_of(kind, static_cast<int>(experiment.replicas.count));
+    exchange.agrees = true;
+  }
+  if (experiment.replicas.count > 1) {
+    exchange.adopts = rhythm_of(kind.adopt_every, experiment);
+    exchange.agrees =
+        exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
+  }
+  return exchange;
+}
+
+/// Checks that a sample can be found again, where something is kept of it.
+void check_sample_ids(const Experiment& experiment, int block) {
+  if (!experiment.data)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, and batches "
+        "that are fed in have no samples with numbers",
+        block);
+  if (experiment.data->varies)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, which must "
+        "be the same in every epoch: leave out data.augment and data.mixup "
+        "(windows of a text move too)",
+        block);
+  if (experiment.replicas.count > 1)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, and replicas "
+        "don't see the same ones in every epoch: set replicas.count = 1",
+        block);
+}
+
+void check_attachments(const Experiment& experiment, int block,
+                       const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == kSampleIds)
+      check_sample_ids(experiment, block);
+    else if (name != kRawInput)
+      throw UserError(
+          "boundary {}: a batch has no attachment '{}'; there are: {}, {}",
+          block, name, kRawInput, kSampleIds);
+  }
+}
+
+}  // namespace
+
+bool has_centres(const Experiment& experiment) {
+  return experiment.free_schedule && experiment.replicas.count > 1 &&
+         experiment.replicas.kind.make_centre != nullptr;
+}
+
+Plans plans_of(const Experiment& experiment, bool model_norm) {
+  const PipelineSettings& pipeline = experiment.pipeline;
+  Plans plans;
+  for (std::size_t i = 0; i < experiment.phases.size(); ++i) {
+    const Boundaries& phase = experiment.phases[i];
+    std::vector<Traits> traits;
+    for (int block = 1; block < experiment.blocks(); ++block) {
+      const MakeBoundary& make =
+          phase[static_cast<std::size_t>(block) - 1].make;
+      const BoundarySite site = site_of(experiment, block);
+      traits.push_back(make.lower(site)->traits());
+      check_attachments(experiment, block, traits.back().attachments);
+      // Made once, to see that the upper end can be made.
+      if (traits.back().upper != UpperEnd::plain) make.upper(site);
+    }
+    RunPlan one = experiment.schedule_row().make(
+        traits, {.model_norm = model_norm,
+                 .accumulate = experiment.accumulate_by_phase.at(i),
+                 .micro_batches = experiment.micro_batches,
+                 .window_weights = pipeline.weights,
+                 .flush = pipeline.flush,
+                 .recompute = pipeline.recompute,
+                 .executors = static_cast<int>(pipeline.executors),
+                 .in_flight = experiment.in_flight,
+                 .priority = experiment.priority,
+                 .accumulate_by_block = experiment.accumulate_by_block});
+    keep_what_has_no_inverse(experiment, one);
+    const ReplicaSettings& replicas = experiment.replicas;
+    plans.push_back(
+        replicas.are_uneven()
+            ? with_uneven_replicas(one, replicas.counts,
+                                   exchange_of(experiment, model_norm))
+            : with_replicas(one, static_cast<int>(replicas.count),
+                            exchange_of(experiment, model_norm),
+                            replicas.kind.stagger));
+    for (BlockPlan& block : plans.back().blocks)
+      block.micro_batches.deals = experiment.replicas.deals();
+  }
+  return plans;
+}
+
+}  // namespace sluice

@@ -1,0 +1,186 @@
+#include "experiments/data/sets/image_walk.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "experiments/data/files/decoded_image.h"
+#include "experiments/data/files/orientation.h"
+#include "experiments/data/files/sha256.h"
+#include "experiments/data/sets/user_cache.h"
+#include "lib/base/error.h"
+#include "lib/base/files/file.h"
+#include "lib/base/files/read_file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes of a file; a picture with the most pixels takes less.
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 28;
+/// Number of files from which on a walk's answer is kept.
+constexpr std::size_t kKeptFrom = 256;
+constexpr std::string_view kBeginning = "walked\t";
+
+WalkedImage walked(const std::string& path) {
+  WalkedImage image;
+  try {
+    const DecodedImage decoded =
+        decode_file(path, /*turns=*/true, image.orientation);
+    image.height = decoded.height;
+    image.width = decoded.width;
+  } catch (const std::exception& error) {  // no memory, for instance
+    image.damage = error.what();
+  }
+  return image;
+}
+
+std::size_t threads_for(std::size_t files) {
+  constexpr std::size_t kFilesEach = 8;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(files / kFilesEach, 1, cores);
+}
+
+/// Name of a kept answer, made of all that it follows from.
+std::string key_of(std::span<const std::string> paths) {
+  std::string text = "walk 1\n";
+  for (const std::string& path : paths) {
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) return "";
+    text += fmt::format("{} {} {}.{}\n", fs::absolute(path).string(),
+                        status.st_size, status.st_mtim.tv_sec,
+                        status.st_mtim.tv_nsec);
+  }
+  return sha256_of(text);
+}
+
+WalkSummary summary_of(std::span<const WalkedImage> images) {
+  WalkSummary summary;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    if (images[i].orientation != 1) ++summary.turned;
+    if (!images[i].damage.empty())
+      summary.damaged.push_back(
+          {static_cast<std::int64_t>(i), images[i].damage});
+  }
+  return summary;
+}
+
+/// "walked", a tab and the turned images; then a line for each damaged one,
+/// its place, a tab and the damage.
+std::string text_of(const WalkSummary& summary) {
+  std::string text = fmt::format("{}{}\n", kBeginning, summary.turned);
+  for (const WalkSummary::DamagedImage& each : summary.damaged)
+    text += fmt::format("{}\t{}\n", each.index, each.damage);
+  return text;
+}
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = -1;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+    return std::nullopt;
+  return number;
+}
+
+/// The summary in a text that text_of() made; nothing where the text is another
+/// one.
+std::optional<WalkSummary> summary_in(std::string_view text,
+                                      std::size_t files) {
+  if (!text.starts_with(kBeginning) || !text.ends_with('\n'))
+    return std::nullopt;
+  text.remove_prefix(kBeginning.size());
+  WalkSummary summary;
+  bool is_first = true;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(line.size() + 1);
+    const std::size_t tab = line.find('\t');
+    const auto number = number_in(line.substr(0, tab));
+    if (!number || (tab == line.npos) != is_first) return std::nullopt;
+    if (is_first)
+      summary.turned = *number;
+    else if (static_cast<std::size_t>(*number) < files)
+      summary.damaged.push_back({*number, std::string(line.substr(tab + 1))});
+    else
+      return std::nullopt;
+    is_first = false;
+  }
+  return summary;
+}
+
+std::optional<WalkSummary> kept_summary(const std::string& file,
+                                        std::size_t files) {
+  if (!fs::exists(file)) return std::nullopt;
+  constexpr std::uint64_t kMostText = std::uint64_t{1} << 28;
+  try {
+    return summary_in(read_file(file, kMostText), files);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+/// A cache that can't be written is no reason to stop.
+void keep_summary(const std::string& file, const WalkSummary& summary) {
+  std::error_code ignored;
+  fs::create_directories(fs::path(file).parent_path(), ignored);
+  try {
+    write_file_atomically(
+        file, [&](std::ostream& stream) { stream << text_of(summary); });
+  } catch (const UserError&) {
+    return;
+  }
+}
+
+}  // namespace
+
+DecodedImage decode_file(const std::string& path, bool turns,
+                         int& orientation) {
+  const std::string bytes = read_file(path, kMostFileBytes);
+  const std::span<const std::uint8_t> file(
+      reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  DecodedImage image = decode_image(file, path);
+  orientation = orientation_of(file);
+  return turns ? upright(std::move(image), orientation) : std::move(image);
+}
+
+std::vector<WalkedImage> walk_images(std::span<const std::string> paths) {
+  std::vector<WalkedImage> images(paths.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < paths.size(); i = next++)
+      images[i] = walked(paths[i]);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads_for(paths.size()); ++i)
+    others.emplace_back(work);
+  work();
+  others.clear();  // joins them
+  return images;
+}
+
+WalkSummary summary_of_walk(std::span<const std::string> paths) {
+  const std::string cache = user_cache();
+  const std::string key =
+      cache.empty() || paths.size() < kKeptFrom ? "" : key_of(paths);
+  if (key.empty()) return summary_of(walk_images(paths));
+  const std::string file = fmt::format("{}/walks/{:.32}", cache, key);
+  if (auto kept = kept_summary(file, paths.size())) return *kept;
+  WalkSummary summary = summary_of(walk_images(paths));
+  keep_summary(file, summary);
+  return summary;
+}
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#include "experiments/runs/seats/assembled_model.h"
+
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/boundaries/codecs/coded.h"
+
+namespace sluice {
+
+AssembledModel::AssembledModel(const Experiment& experiment,
+                               const Layers& layers) {
+  SLUICE_CHECK(layers.size() == experiment.model.layers.size(),
+               "{} layers of a model of {}", layers.size(),
+               experiment.model.layers.size());
+  for (const LayerRange& range : experiment.ranges) {
+    Layers own(layers.begin() + range.first, layers.begin() + range.last + 1);
+    const int block = static_cast<int>(blocks_.size()) + 1;
+    blocks_.emplace_back(
+        block, range.first, [own = std::move(own)] { return own; },
+        experiment.memory_format);
+    codecs_.push_back(codec_above(experiment, block));
+  }
+}
+
+Tensors AssembledModel::forward(const Tensors& inputs, const Pass& pass) {
+  Tensors values = inputs;
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    values = as_received(blocks_[i].forward(values, pass), codecs_[i].get());
+  return values;
+}
+
+NamedTensors AssembledModel::tensors() const {
+  NamedTensors all;
+  for (const Block& block : blocks_)
+    all.insert(all.end(), block.parameters().begin(), block.parameters().end());
+  for (const Block& block : blocks_)
+    all.insert(all.end(), block.buffers().begin(), block.buffers().end());
+  return all;
+}
+
+}  // namespace sluice

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "experiments/config/experiment.h"
+#include "lib/base/memory/account.h"
+#include "lib/base/messages/channel.h"
+#include "lib/workers/replica_sync.h"
+
+namespace sluice {
+
+/// The ends of the channels of one seat; empty where there is no neighbour.
+struct Ends {
+  Link below = {};
+  Link above = {};
+  ReplicaSync::Endpoints replicas = {};  ///< empty: one replica
+  /// Charged with what the seat allocates; by default one is made for it.
+  std::shared_ptr<MemoryAccount> memory = nullptr;
+  /// Device of the seat; by default device_of_seat().
+  std::optional<c10::Device> device = std::nullopt;
+};
+
+/// Channels in memory between all neighbours and replicas, by seat.
+std::vector<Ends> memory_ends(const Experiment& experiment);
+
+}  // namespace sluice

@@ -1,0 +1,202 @@
+#include "experiments/runs/uses/replay.h"
+
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "experiments/config/files/extends.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/folder/data_identity.h"
+#include "experiments/runs/folder/free_schedule.h"
+#include "experiments/runs/folder/maker.h"
+#include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/processes/restarts.h"
+#include "experiments/runs/seats/assembly.h"
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/hash.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/simulation/simulation.h"
+
+namespace sluice {
+namespace {
+
+using Schedule = std::vector<std::vector<Action>>;
+
+/// The experiment of the run, with room for all messages that wait for their
+/// time in this one thread.
+Experiment recorded_experiment(const std::string& folder) {
+  check_is_run(folder);
+  Experiment experiment =
+      read_experiment(read_config_file(config_of_run(folder)), "");
+  if (experiment.plans.front().blocks.front().exchange.in_memory)
+    throw UserError(
+        "{}: with replicas.policy = '{}' its replicas race for the weights, "
+        "and nothing records who came first; with engine = 'virtual' its clock "
+        "says so, and another run has the same bits",
+        folder, experiment.replicas.policy);
+  if (!runs_free(experiment.plans.front()))
+    throw UserError(
+        "{}: ran in lockstep, where nothing is left to chance and recorded; "
+        "`sluice verify {}` compares the engines",
+        folder, config_of_run(folder));
+  if (const auto lost = lost_replica_of(folder))
+    throw UserError(
+        "{}: replica {} was lost at turn {}, and nothing records when the "
+        "others found that out",
+        folder, lost->replica, lost->turn);
+  check_same_data(folder, experiment);
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
+  experiment.hashes = false;
+  return experiment;
+}
+
+Schedule recorded_schedule(const std::string& folder, int blocks) {
+  const std::string path = schedule_of_run(folder);
+  if (!std::filesystem::exists(path))
+    throw UserError(
+        "{}: has no schedule.txt, which is written with every checkpoint, and "
+        "when a run ends",
+        folder);
+  Schedule schedule = read_schedule(path, blocks);
+  for (auto& actions : schedule) actions = with_turns(std::move(actions));
+  return schedule;
+}
+
+/// Stands for a replica's number where all replicas have agreed.
+constexpr int kAgreed = 0;
+
+class Replay {
+ public:
+  explicit Replay(std::string folder)
+      : folder_(std::move(folder)),
+        experiment_(recorded_experiment(folder_)),
+        schedule_(recorded_schedule(folder_, experiment_.seats())),
+        saved_(find_checkpoints(checkpoints_of_run(folder_))) {
+    if (saved_.empty())
+      throw UserError("{}: has no checkpoint to compare with", folder_);
+    prepare_process(experiment_);
+    std::vector<Ends> ends = memory_ends(experiment_);
+    for (int seat = 1; seat <= experiment_.seats(); ++seat)
+      workers_.push_back(make_seat(
+          experiment_, seat, std::move(by_block(ends, seat)), nullptr, {}));
+  }
+
+  ReplayResult run() {
+    Simulation simulation(experiment_.plans, {}, experiment_.capacities);
+    for (int seat = 1; seat <= experiment_.seats(); ++seat)
+      tell(seat, simulation);
+    while (const std::optional<TimedAction> timed = simulation.next()) {
+      Seat& worker = *by_block(workers_, timed->seat);
+      worker.execute(timed->action);
+      if (timed->action.op == Op::save) compare(worker, timed->action.batch);
+    }
+    if (!simulation.finished()) refuse(simulation.stuck());
+    check_end();
+    replayed_.makers = likely_cause(folder_, experiment_);
+    return std::move(replayed_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw UserError("{}: is no record of this run: {}",
+                    schedule_of_run(folder_), why);
+  }
+
+  void tell(int seat, Simulation& simulation) {
+    const std::vector<Action>& actions = by_block(schedule_, seat);
+    simulation.extend(seat, actions);
+    for (const Action& action : actions)
+      if (!action.dropped.empty() && action.op == Op::forward)
+        by_block(workers_, seat + 1)->ports().skip(action.dropped);
+    by_block(workers_, seat)->start({});
+  }
+
+  /// Hashes of the checkpoint of a turn: of what all have agreed on, and of
+  /// what a replica of several goes on with.
+  const std::map<std::string, std::string>& saved_of(std::int64_t turn,
+                                                     int replica) {
+    if (turn != loaded_turn_) loaded_.clear();
+    loaded_turn_ = turn;
+    std::map<std::string, std::string>& hashes = loaded_[replica];
+    if (!hashes.empty()) return hashes;
+    const std::string& folder = saved_.at(turn);
+    for (auto& [name, tensor] : replica == kAgreed
+                                    ? load_weights(folder)
+                                    : load_own_weights(folder, replica))
+      hashes[name] = hash_of(tensor);
+    return hashes;
+  }
+
+  static void compare(const NamedTensors& weights,
+                      const std::map<std::string, std::string>& saved,
+                      CheckpointComparison& one) {
+    std::string all;
+    for (const auto& [name, tensor] : weights) {
+      const std::string hash = hash_of(tensor);
+      all += hash;
+      const auto found = saved.find(name);
+      const bool is_same = found != saved.end() && found->second == hash;
+      if (one.difference.empty() && !is_same) one.difference = name;
+    }
+    one.hash = hash_of(one.hash + all);
+  }
+
+  void compare(const Seat& worker, std::int64_t turn) {
+    if (!saved_.contains(turn)) return;  // not kept
+    CheckpointComparison one{
+        .block = worker.block(), .replica = worker.replica(), .turn = turn};
+    if (worker.replica() == 1)
+      compare(worker.evaluated_weights(), saved_of(turn, kAgreed), one);
+    if (experiment_.replicas.count > 1)
+      compare(worker.weights(), saved_of(turn, worker.replica()), one);
+    replayed_.compared.push_back(std::move(one));
+  }
+
+  void check_end() const {
+    const std::int64_t last = saved_.rbegin()->first;
+    const SeatNames names = experiment_.seat_names();
+    for (int seat = 1; seat <= experiment_.seats(); ++seat) {
+      bool is_there = false;
+      for (const CheckpointComparison& one : replayed_.compared)
+        is_there = is_there ||
+                   (one.block == names.block_of(seat) &&
+                    one.replica == names.replica_of(seat) && one.turn == last);
+      if (!is_there)
+        refuse(fmt::format("{} never comes to the checkpoint of turn {}",
+                           names.of(seat), last));
+    }
+  }
+
+  std::string folder_;
+  Experiment experiment_;
+  Schedule schedule_;
+  std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
+  std::vector<std::unique_ptr<Seat>> workers_;
+  std::int64_t loaded_turn_ = -1;
+  /// Hashes of that checkpoint, by replica.
+  std::map<int, std::map<std::string, std::string>> loaded_;
+  ReplayResult replayed_;
+};
+
+}  // namespace
+
+std::string ReplayResult::difference() const {
+  for (const CheckpointComparison& one : compared)
+    if (!one.difference.empty())
+      return fmt::format(
+          "turn {}, block {}{}: {}", one.turn, one.block,
+          one.replica == 1 ? "" : fmt::format(".{}", one.replica),
+          one.difference);
+  return "";
+}
+
+ReplayResult replay(const std::string& run_folder) {
+  return Replay(run_folder).run();
+}
+
+}  // namespace sluice

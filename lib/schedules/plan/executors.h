@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "lib/schedules/plan/plan.h"
+
+namespace sluice {
+
+// Executors are numbered from 0, those of replica 1 first; executor e of E in a
+// replica has its blocks e+1, e+1+E, ... The rows of schedules say how many
+// there are; usually each has one seat.
+
+int executors_of(const RunPlan& plan);
+int executor_of(const RunPlan& plan, int seat);
+/// Seats of an executor, the lowest block first.
+std::vector<int> seats_of(const RunPlan& plan, int executor);
+
+/// All seats of the seat's executor, and the lowest of them.
+std::vector<int> seats_beside(const RunPlan& plan, int seat);
+int first_beside(const RunPlan& plan, int seat);
+
+/// Actions of an executor for a grant, in its order: those that actions_of()
+/// has for each of its seats. Evaluation batches go through its seats one after
+/// the other, so that neighbours with as many blocks don't wait for each other.
+/// A seat waits for its replicas as late as it can: what they sum travels while
+/// others of the executor's seats compute.
+std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
+                                         const Grant& grant);
+
+}  // namespace sluice

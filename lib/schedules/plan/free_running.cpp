@@ -1,0 +1,278 @@
+#include "lib/schedules/plan/free_running.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/schedules/plan/combinations.h"
+#include "lib/schedules/plan/program.h"
+
+namespace sluice {
+
+namespace {
+
+/// Batches that wait for something.
+std::int64_t waiting(const Ledger& ledger) {
+  return std::ssize(ledger.with(Mark::in_flight)) +
+         std::ssize(ledger.with(Mark::lesson));
+}
+
+}  // namespace
+
+FreeRunning::FreeRunning(std::vector<BlockPlan> phases)
+    : phases_(std::move(phases)) {
+  for (const BlockPlan& phase : phases_)
+    SLUICE_CHECK(phase.in_flight > 0, "block {} doesn't run free", phase.block);
+}
+
+const BlockPlan& FreeRunning::plan() const {
+  return phases_.at(static_cast<std::size_t>(grant_.phase));
+}
+
+void FreeRunning::give(const Grant& grant) {
+  if (!std::exchange(has_begun_, true)) {
+    next_ = grant.first_turn;
+    turn_ = next_ - 1;
+  }
+  grant_ = grant;
+  SLUICE_CHECK(grant.first_turn == next_,
+               "block {}: turns from {} on are granted after {}", plan().block,
+               grant.first_turn, next_);
+  evaluated_ = 0;
+  saved_ = !grant.checkpoint;
+  has_agreed_ = !plan().exchange.agrees ||
+                (grant.evaluation_batches == 0 && !grant.checkpoint);
+}
+
+bool FreeRunning::turns_are_over(const Ledger& ledger) const {
+  if (next_ < grant_.end_turn || is_due(ledger)) return false;
+  // A backward that waits for no gradient from above belongs to the turn of its
+  // forward.
+  if (!plan().gradient_from_above && !ledger.with(Mark::in_flight).empty())
+    return false;
+  return waiting(ledger) < (grant_.drain ? 1 : plan().in_flight);
+}
+
+/// A window that was incomplete when the pipe was drained is not applied.
+bool FreeRunning::is_due(const Ledger& ledger) const {
+  const std::set<BatchRound>& summed = ledger.with(Mark::summed);
+  if (std::ssize(summed) < plan().accumulate) return false;
+  return std::distance(summed.lower_bound({grant_.first_batch, 0}),
+                       summed.end()) >= plan().accumulate;
+}
+
+Action FreeRunning::action(Op op, std::int64_t batch) const {
+  return {op, batch, turn_, grant_.phase};
+}
+
+std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
+  const Action update = action(Op::update, batch);
+  const ReplicaExchange& exchange = plan().exchange;
+  const std::int64_t updates =
+      (batch - grant_.first_batch + 1) / plan().accumulate;
+  const bool is_exchanged = exchange.what != ExchangedTensors::nothing &&
+                            (updates + exchange.offset) % exchange.every == 0;
+  if (!is_exchanged) return {update};
+  const Action published = action(Op::exchange, batch);
+  std::vector<Action> all = {published, action(Op::settle, batch)};
+  if (exchange.quorum.is_there()) {
+    all.push_back(all.back());
+    all.back().round = kMerged;
+  }
+  all.insert(
+      exchange.what == ExchangedTensors::weights ? all.begin() : all.end(),
+      update);
+  return all;
+}
+
+Action FreeRunning::agreement(Op op) const {
+  Action agreed = action(op, grant_.end_turn);
+  agreed.turn = grant_.end_turn;
+  agreed.round = kAgreement;
+  return agreed;
+}
+
+std::vector<Action> FreeRunning::after_turns() const {
+  if (!has_agreed_) return {agreement(Op::exchange)};
+  Action last = action(Op::evaluate, evaluated_);
+  last.turn = grant_.end_turn;
+  if (plan().replica == 1 && evaluated_ < grant_.evaluation_batches)
+    return {last};
+  last.op = Op::save;
+  last.batch = grant_.end_turn;
+  return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
+}
+
+std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
+  using Waits = std::pair<Mark, Op>;
+  constexpr Waits kBackward{Mark::in_flight, Op::backward};
+  constexpr Waits kForLesson{Mark::lesson, Op::learn};
+  const bool has_target = plan().learns && plan().gradient_from_above;
+  std::vector<Action> all;
+  for (const auto& [mark, op] : has_target ? std::array{kForLesson, kBackward}
+                                           : std::array{kBackward, kForLesson})
+    if (const auto& batches = ledger.with(mark); !batches.empty())
+      all.push_back(action(op, batches.begin()->batch));
+  return all;
+}
+
+std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
+  if (!has_begun_) return {};
+  if (!due_.empty()) return {due_.front()};
+  if (is_due(ledger))
+    return {
+        actions_of_update(ledger.with(Mark::summed).rbegin()->batch).front()};
+  if (turns_are_over(ledger)) return after_turns();
+  std::vector<Action> all = overdue(ledger);
+  if (next_ < grant_.end_turn && room(ledger) > 0)
+    all.push_back({Op::forward, next_, next_, grant_.phase});
+  return all;
+}
+
+bool FreeRunning::goes_by_arrival() const {
+  return plan().priority == Priority::arrival;
+}
+
+std::int64_t FreeRunning::room(const Ledger& ledger) const {
+  return plan().in_flight - waiting(ledger);
+}
+
+void FreeRunning::did(const Action& action) {
+  if (action.op == Op::forward) {
+    turn_ = action.batch;
+    next_ = action.batch + 1;
+  }
+  if (action.op == Op::settle && !action.dropped.empty())
+    next_ = action.dropped.back() + 1;
+  if (!due_.empty()) {
+    due_.pop_front();
+  } else if (action.round == kAgreement && action.op == Op::exchange) {
+    due_ = {agreement(Op::settle)};
+    has_agreed_ = true;
+  } else if (action.op == Op::exchange || action.op == Op::update) {
+    const std::vector<Action> all = actions_of_update(action.batch);
+    due_.assign(all.begin() + 1, all.end());
+  }
+  if (action.op == Op::evaluate) ++evaluated_;
+  if (action.op == Op::save) saved_ = true;
+}
+
+void FreeRunning::see(const MessageHead& first) {
+  if (!plan().has_gaps) return;
+  // Actions that follow the turns of a grant, or belong to the next one, lie
+  // behind all batches of this one.
+  const std::int64_t batch =
+      first.kind == MessageKind::activation ? first.batch : grant_.end_turn;
+  next_ = std::max(next_, std::min(batch, grant_.end_turn));
+}
+
+std::vector<std::int64_t> FreeRunning::behind(std::int64_t turn) const {
+  std::vector<std::int64_t> all;
+  for (std::int64_t each = next_; each <= turn && each < grant_.end_turn;
+       ++each)
+    all.push_back(each);
+  return all;
+}
+
+bool runs_free(const RunPlan& plan) {
+  return plan.blocks.front().in_flight > 0;
+}
+
+bool can_be_continued(const RunPlan& plan) {
+  return std::none_of(
+      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+        return !block.inbox_below.is_plain() || !block.inbox_above.is_plain();
+      });
+}
+
+std::vector<BlockPlan> phases_of(const Plans& plans, int block) {
+  std::vector<BlockPlan> phases;
+  phases.reserve(plans.size());
+  for (const RunPlan& plan : plans)
+    phases.push_back(by_block(plan.blocks, block));
+  return phases;
+}
+
+namespace {
+
+/// Visits of batches of which a block waits for the gradient from above.
+std::set<BatchRound> awaited(const BlockPlan& plan, const Ledger& ledger) {
+  if (!gradient_taken_after(plan)) return {};
+  std::set<BatchRound> batches = ledger.with(Mark::in_flight);
+  if (!plan.gradient_from_above)
+    batches.merge(std::set(ledger.with(Mark::lesson)));
+  return batches;
+}
+
+}  // namespace
+
+std::vector<Transfer> under_way(const RunPlan& plan,
+                                const std::vector<Ledger>& ledgers) {
+  std::vector<Transfer> sent;
+  for (std::size_t k = 0; k + 1 < plan.blocks.size(); ++k) {
+    const BlockPlan& below = plan.blocks[k];
+    const auto& not_yet = ledgers.at(k + 1).with(Mark::in_flight);
+    for (const BatchRound& visit : awaited(below, ledgers.at(k)))
+      if (!not_yet.contains(visit))
+        sent.push_back({MessageKind::gradient, below.seat() + 1, below.seat(),
+                        visit.batch, visit.round});
+  }
+  return sent;
+}
+
+namespace {
+
+/// Whether fewer batches than turns may come through a boundary, of whose lower
+/// block that is known.
+bool leaves_gaps(const InboxTraits& inbox, bool below) {
+  return !inbox.buffer && (below || inbox.drops());
+}
+
+/// Whether a block may be ahead of what it waits for. Without a delay the graph
+/// of a batch is that of its forward, and it is applied before the next one.
+bool may_run_ahead(const BlockPlan& plan) {
+  return plan.delay > 0 || (plan.learns && !plan.gradient_from_above);
+}
+
+std::int64_t most_in_flight(const BlockPlan& plan, std::int64_t wanted) {
+  if (!may_run_ahead(plan)) return 1;
+  return wanted > 0 ? wanted : turns_in_flight(plan) + 1;
+}
+
+/// A block may have as many in flight as the one that sends it gradients: so at
+/// the end of a grant it waits for none that is sent after that grant, and
+/// checkpoints of the same turn belong together.
+void follow_those_above(RunPlan& plan) {
+  for (std::size_t k = plan.blocks.size() - 1; k-- > 0;) {
+    BlockPlan& block = plan.blocks[k];
+    if (may_run_ahead(block) && gradient_taken_after(block))
+      block.in_flight = std::max(block.in_flight, plan.blocks[k + 1].in_flight);
+  }
+}
+
+}  // namespace
+
+RunPlan make_free_plan(const std::vector<Traits>& boundaries,
+                       std::int64_t accumulate, std::int64_t in_flight) {
+  check_free(boundaries);
+  std::vector<Traits> plain = boundaries;
+  for (Traits& boundary : plain) boundary.inbox = {};
+  RunPlan plan = make_run_plan(plain, false, accumulate);
+  for (BlockPlan& block : plan.blocks) {
+    block.in_flight = most_in_flight(block, in_flight);
+    const auto above = static_cast<std::size_t>(block.block) - 1;
+    if (above < boundaries.size()) block.inbox_above = boundaries[above].inbox;
+    if (block.block == 1) continue;
+    block.inbox_below = boundaries[above - 1].inbox;
+    block.has_gaps =
+        leaves_gaps(block.inbox_below, plan.blocks[above - 1].has_gaps);
+  }
+  follow_those_above(plan);
+  return plan;
+}
+
+}  // namespace sluice

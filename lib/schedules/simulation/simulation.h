@@ -1,0 +1,302 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lib/base/by_block.h"
+#include "lib/base/messages/channel.h"
+#include "lib/schedules/plan/admissions.h"
+#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/gathering.h"
+#include "lib/schedules/plan/ledger.h"
+#include "lib/schedules/plan/neighbours.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/simulation/costs.h"
+#include "lib/schedules/simulation/simulated_channel.h"
+
+namespace sluice {
+
+/// An action with its times, in seconds of virtual time.
+struct TimedAction {
+  int seat = 1;
+  Action action = {};
+  double start = 0;
+  double end = 0;
+  double arrival = 0;  ///< of the message that it sends, if any, at the other
+};
+
+/// State of the virtual clock in a checkpoint.
+struct SavedClock {
+  std::vector<double> seats = {};  ///< by number; empty: it begins at 0
+  /// Arrival times of the gradients in flight, by (seat, batch).
+  std::map<std::pair<int, std::int64_t>, double> gradients = {};
+
+  double latest() const;
+};
+
+/// Runs schedules on a virtual clock: the event loop of the virtual engine, and
+/// without anybody executing the actions, the check of every schedule. Lockstep
+/// blocks do their actions in order; an action starts when its block is free,
+/// its inputs have arrived, its outputs have room, a core is free where blocks
+/// share them, and all blocks have come to the barrier before it, if there is
+/// one. Blocks that run free do of their
+/// choices the one that can start first.
+class Simulation {
+ public:
+  /// capacities: index n-1 for link n (links_of()).
+  Simulation(Plans plans, Costs costs, std::vector<Capacity> capacities);
+
+  /// Begins where a run was saved that had done the turns before `turn`, in a
+  /// phase of its timetable, with a pipe that began with `first_batch`. Before
+  /// all else. The clock goes on; but that a block waited for room is
+  /// forgotten.
+  void begin_at(std::int64_t phase, std::int64_t turn, std::int64_t first_batch,
+                const SavedClock& saved = {});
+  /// Begins where blocks run free: their ledgers (index k-1) say what each had
+  /// done.
+  void begin_free_at(std::int64_t phase, const std::vector<Ledger>& ledgers,
+                     const SavedClock& saved = {});
+  /// Begins, for a block that is idle, the first grant of a new pipe after a
+  /// drain.
+  void begin_pipe(int block, const Grant& first);
+  /// Appends actions to a block's list. The actions are taken from a record:
+  /// the messages that they name as dropped, or as written into a buffer, are
+  /// dropped or written so. Throws UserError when that is impossible, or an
+  /// action is of a phase that doesn't exist.
+  void extend(int block, const std::vector<Action>& actions);
+  /// Gives an idle block a grant, to be run in lockstep or free as the plan
+  /// says.
+  void give(int block, const Grant& grant);
+  /// Keeps the block from acting before that time.
+  void hold(int block, double until);
+  /// The next action in the order of virtual time (ties: the lowest block; of
+  /// blocks that run free the one that has begun the fewest turns), or nothing
+  /// when no block can do anything.
+  std::optional<TimedAction> next();
+  bool idle(int block) const;
+  /// Whether all blocks have done everything.
+  bool finished() const;
+  /// One sentence that names the cycle of blocks waiting for each other; only
+  /// when next() returned nothing and finished() is false.
+  std::string stuck() const;
+  /// Channels that keep a block from acting because they are full, as
+  /// (link, is_up).
+  std::vector<std::pair<int, bool>> full_channels() const;
+  /// Increases the capacity of that channel by one message.
+  void widen(int link, bool is_up);
+
+ private:
+  /// An exchange of a block's replicas that some have not settled.
+  struct Meeting {
+    std::int64_t turn = 0;
+    std::int64_t round = 0;
+    int published = 0;
+    int settled = 0;
+    double all_published = 0;
+    std::map<int, double> published_at = {};  ///< by replica, among peers
+  };
+  /// The centre of a block, where it serves the replicas as they come.
+  struct CentreQueue {
+    /// Arrival times of what seats have brought, with the seats, which still
+    /// wait.
+    std::set<std::pair<double, int>> waiting = {};
+    std::int64_t served = 0;
+    double free_since = 0;
+    /// State of a centre where replicas wait for others: those that wait, the
+    /// time since which the quorum is there, and the results, by replica, that
+    /// need no more wait.
+    struct MergePoint {
+      double since = 0;
+      std::int64_t served = 0;  ///< of all, then
+      std::int64_t turn = -1;   ///< that was merged last
+    };
+    std::optional<Gathering> gathering = {};
+    std::optional<double> quorum_since = {};
+    std::map<int, MergePoint> merged = {};
+  };
+  struct Lane {
+    std::deque<Action> actions;
+    /// Number of exchanges that the seat has published, and settled, so far.
+    std::int64_t published = 0;
+    std::int64_t settled = 0;
+    double clock = 0;
+    /// Number of times that replicas which share weights have agreed, and the
+    /// end of the last evaluation or checkpoint for which they did.
+    std::int64_t rests = 0;
+    double rested = 0;
+    Ledger ledger;
+    /// Places of the block's actions among those of an executor that it shares,
+    /// and how many of those were given.
+    std::deque<std::int64_t> places = {};
+    std::int64_t given = 0;
+    /// Chooses the actions of a block that runs free; `actions` then holds what
+    /// it would do next.
+    std::optional<FreeRunning> chooser = {};
+    Admissions<double> admissions = {};
+  };
+
+  /// Restores gradients in flight and the clocks of the blocks.
+  void begin_with(const std::vector<Transfer>& gradients,
+                  const SavedClock& saved);
+  /// give(), for a block that shares its executor with others.
+  void give_shared(int block, const Grant& grant);
+  /// Whether the executor has done all actions before the block's next one.
+  bool is_its_turn(int block) const;
+  /// The block whose action is next at this block's executor; 0: none is left.
+  int comes_before(int block) const;
+  std::vector<int> of_same_executor(int block) const;
+  int executor_of(int block) const;
+  int link_of(const Transfer& transfer) const;
+  SimulatedChannel& channel(const Transfer& transfer);
+  const SimulatedChannel& channel(const Transfer& transfer) const;
+  /// Time at which the block's next action has all its inputs, a free core not
+  /// counted.
+  std::optional<double> ready_at(int block) const;
+  /// Time at which an action that is ready then can start.
+  std::optional<double> start_of(int block, std::optional<double> ready) const;
+  /// The two, as they were when they were last looked at.
+  struct Outlook {
+    bool is_known = false;
+    std::optional<double> ready = {};
+    std::optional<double> start = {};
+    std::int64_t turn = 0;  ///< where the clock leaves open who is first
+  };
+  const Outlook& outlook_of(int block);
+  std::int64_t turn_in_ties(int seat) const;
+  /// Forgets what may have changed by an action, to be looked at anew.
+  void forget_after(int block);
+  void forget_all();
+  void forget(int block);
+  void forget_beside(int block);
+  /// Whether a block comes before one that could start at the same time.
+  bool comes_first(int block, int other) const;
+  /// Since when the cores that the block shares are free; nullptr: it has its
+  /// own.
+  const std::vector<double>* cores_of(int block) const;
+  void occupy(int block, double end);
+  /// Time at which the replay buffer below the block has an input for it, if it
+  /// has.
+  std::optional<double> input_since(int block) const;
+  CentreQueue& centre_of(const BlockPlan& mine);
+  void bring(const BlockPlan& mine, std::int64_t turn, double time);
+  void rest(const BlockPlan& mine, double time);
+  /// Merges what waits at a centre, where it is time.
+  static void look_at(CentreQueue& centre, double time);
+  static void merge(CentreQueue& centre, double time);
+  /// Whether a record says that others merge before that one is served.
+  bool others_merge_before(const BlockPlan& mine, const CentreQueue& centre,
+                           std::int64_t place) const;
+  std::optional<double> merged_since(int seat) const;
+  bool merge_those_who_wait();
+  void take_merged(int seat, double now, Action& action);
+  void choose(int block);
+  /// Time at which all that the block's next action takes had come; 0 where
+  /// that doesn't matter to the block.
+  double arrived_at(int block) const;
+  bool is_further_behind(int block, int other) const;
+  /// Writes what has arrived by then into the replay buffer below a block,
+  /// while it has room: a block that has read as often as its grant has turns
+  /// finds room for all of the grant's batches (ReplayBuffer::has_room()), and
+  /// those of the next grant are not to be dropped.
+  void fill_buffer(int block, double now);
+  void write_buffer(int block, double now);
+  bool take_before_evaluation();
+  /// Whether the block follows a given list of actions, and doesn't run free.
+  bool is_told(int block) const { return !by_block(lanes_, block).chooser; }
+  void take_told(int block, double now, const Action& action);
+  void read_buffer(int block, double now, Action& action);
+  void send(const Transfer& transfer, double time, Action& action);
+  /// Index of the stage (the interval between two barriers) of the block's next
+  /// action; nothing for an action that doesn't wait at barriers.
+  std::optional<std::int64_t> stage_of(int block) const;
+  /// A block that has not come to the barrier before this block's next action;
+  /// 0 when there is none.
+  int behind(int block) const;
+  void meet(int seat, const Action& action, double end);
+  /// Simulates an exchange with the centre of the block.
+  void visit(int seat, const Action& action, double end);
+  /// Time at which the centre has served the seats before this one; nothing:
+  /// not yet.
+  std::optional<double> served_since(int seat) const;
+  /// End of an action that starts at `start`.
+  double end_of(int seat, const Action& action, double start) const;
+  const Meeting* meeting_of(int seat) const;
+  /// Time at which all have published that the block's next action, which
+  /// settles, takes from.
+  std::optional<double> published_since(int seat) const;
+  /// Time at which replicas have exchanged what an action settles; 0 for other
+  /// actions.
+  std::optional<double> settled_since(int seat) const;
+  /// Replicas that share weights wait only here: they agree before an
+  /// evaluation or a checkpoint, and go on together when it is over. So their
+  /// order afterwards doesn't depend on how long it took, nor on whether the
+  /// run was continued there. Another one that is still at it; 0: none is, or
+  /// the seat's next action is a part of it.
+  int at_rest(int seat) const;
+  /// Time at which that agreement of another replica was over; 0 where none
+  /// waits for it. Nothing: not yet.
+  std::optional<double> rested_since(int seat) const;
+  void rest(int seat, const Action& action, double end);
+  /// A replica that has not published what this one's next action settles.
+  int awaited_replica(int seat) const;
+  const RunPlan& plan(std::int64_t phase) const;
+  /// The plan of the phase of the lane's next action.
+  const RunPlan& plan_of(const Lane& lane) const;
+  /// The block that this one waits for, and why; 0 when it waits for none.
+  std::pair<int, std::string> waits_for(int block) const;
+
+  Plans plans_;
+  Costs costs_;
+  std::vector<Lane> lanes_;  // by seat
+  std::map<std::pair<int, std::int64_t>, Meeting>
+      meetings_;                        // by block, and how many were before
+  std::map<int, CentreQueue> centres_;  // by block
+  std::vector<std::int64_t> done_;      // by executor: its actions
+  std::vector<SimulatedChannel> up_;    // index of the link - 1
+  std::vector<SimulatedChannel> down_;  // index of the link - 1
+  std::map<SeatPair, int>
+      uneven_links_;  // links_of(); empty: by the lower seat
+  std::vector<std::vector<double>> cores_;        // as Costs::shared
+  std::vector<std::optional<std::size_t>> core_;  // by seat: in cores_
+  /// The seat whose action comes next, and when it can start; 0: none can.
+  std::pair<int, double> next_seat();
+  std::pair<int, double> first_in_line();
+
+  std::vector<Outlook> outlooks_;  // by seat
+  std::vector<int> unknown_;       // seats without one
+  /// Start, readiness, Outlook::turn and number of the seats that can start,
+  /// where actions are local.
+  std::set<std::tuple<double, double, std::int64_t, int>> line_;
+  /// Whether an action changes nothing but for its neighbours, its executor and
+  /// its replicas: no barriers, no choices, no buffers, no shared cores.
+  bool is_local_ = true;
+  std::int64_t stage_ = -1;  // the latest that a block has entered
+  double stage_start_ = 0;
+  double latest_end_ = 0;  ///< of the actions that wait at barriers
+};
+
+/// Simulates a whole grant for all blocks, as the plan says.
+std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
+                                  const std::vector<Capacity>& capacities,
+                                  const Grant& grant);
+
+/// Simulates the given actions of block k, index k-1. Throws UserError with the
+/// cycle when the blocks would wait for each other for ever.
+std::vector<TimedAction> simulate(
+    const RunPlan& plan, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions);
+/// Simulates the phases of a timetable.
+std::vector<TimedAction> simulate(
+    const Plans& plans, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions);
+
+}  // namespace sluice

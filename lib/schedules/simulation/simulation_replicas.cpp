@@ -1,0 +1,295 @@
+// Exchanges of the replicas of simulated blocks.
+#include <algorithm>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/schedules/simulation/simulation.h"
+
+namespace sluice {
+namespace {
+
+/// Whether the action is an evaluation or a checkpoint, or the exchange before
+/// it. Replicas that share weights have no other exchanges.
+bool is_of_rest(const Action& action) {
+  return action.op == Op::exchange || action.op == Op::settle ||
+         action.op == Op::evaluate || action.op == Op::save;
+}
+
+}  // namespace
+
+void Simulation::meet(int seat, const Action& action, double end) {
+  if (action.op != Op::exchange && action.op != Op::settle) return;
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  if (is_served(mine, action)) return visit(seat, action, end);
+  Lane& lane = by_block(lanes_, seat);
+  const bool publishes = action.op == Op::exchange;
+  if (publishes && mine.exchange.quorum.is_there()) rest(mine, end);
+  const std::int64_t number = publishes ? lane.published++ : lane.settled++;
+  Meeting& meeting = meetings_[{mine.block, number}];
+  if (!publishes) {
+    if (++meeting.settled == mine.exchange.members)
+      meetings_.erase({mine.block, number});
+    return;
+  }
+  SLUICE_CHECK(meeting.published == 0 || (meeting.turn == action.turn &&
+                                          meeting.round == action.round),
+               "block {}: its replicas exchange those of turns {} and {}",
+               mine.block, meeting.turn, action.turn);
+  meeting.turn = action.turn;
+  meeting.round = action.round;
+  meeting.all_published = std::max(meeting.all_published, end);
+  ++meeting.published;
+  const RunPlan& now = plan(action.phase);
+  if (is_among_peers(mine, action)) {
+    meeting.published_at[mine.replica] = end;
+    for (const int peer : peers_of(mine, action).to)
+      forget(seat_of(now, mine.block, peer));
+    return;
+  }
+  if (meeting.published < mine.exchange.members) return;
+  for (int replica = 1; replica <= mine.exchange.members; ++replica)
+    forget(seat_of(now, mine.block, replica));
+}
+
+double Simulation::end_of(int seat, const Action& action, double start) const {
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  if (is_merge(mine, action))
+    return start + visit_seconds(costs_, mine, action);
+  const double done = start + seconds_of(costs_, mine, action);
+  const bool goes_back = action.op == Op::settle && is_served(mine, action) &&
+                         !mine.exchange.quorum.is_there();
+  if (!goes_back) return done;
+  return done + visit_seconds(costs_, mine, action);
+}
+
+/// A settle takes the time of the centre, which serves one replica at a time.
+void Simulation::visit(int seat, const Action& action, double end) {
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  if (is_merge(mine, action)) return;
+  CentreQueue& centre = centre_of(mine);
+  const double on_its_way = visit_seconds(costs_, mine, action);
+  if (action.op == Op::exchange) {
+    centre.waiting.emplace(end + on_its_way, seat);
+    return;
+  }
+  std::erase_if(centre.waiting,
+                [&](const auto& each) { return each.second == seat; });
+  ++centre.served;
+  if (centre.gathering) {
+    centre.free_since = std::max(centre.free_since, end);
+    return bring(mine, action.batch, end);
+  }
+  centre.free_since = std::max(centre.free_since, end - on_its_way);
+}
+
+Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
+  CentreQueue& centre = centres_[mine.block];
+  if (mine.exchange.quorum.is_there() && !centre.gathering)
+    centre.gathering.emplace(mine.exchange.quorum, mine.exchange.members);
+  return centre;
+}
+
+void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
+  CentreQueue& centre = centre_of(mine);
+  if (centre.gathering->bring(mine.replica, turn)) return look_at(centre, time);
+  centre.merged[mine.replica] = {time, centre.served,
+                                 centre.gathering->merged_turn()};
+}
+
+void Simulation::rest(const BlockPlan& mine, double time) {
+  CentreQueue& centre = centre_of(mine);
+  centre.gathering->rest(mine.replica);
+  look_at(centre, time);
+}
+
+void Simulation::look_at(CentreQueue& centre, double time) {
+  if (centre.gathering->is_complete()) return merge(centre, time);
+  if (centre.gathering->has_quorum() && !centre.quorum_since)
+    centre.quorum_since = time;
+}
+
+void Simulation::merge(CentreQueue& centre, double time) {
+  const std::vector<int> members = centre.gathering->merge();
+  for (const int member : members)
+    centre.merged[member] = {time, centre.served,
+                             centre.gathering->merged_turn()};
+  centre.quorum_since.reset();
+}
+
+bool Simulation::others_merge_before(const BlockPlan& mine,
+                                     const CentreQueue& centre,
+                                     std::int64_t place) const {
+  if (!centre.gathering) return false;
+  const int depth = plans_.front().depth();
+  for (int member = 1; member <= mine.exchange.members; ++member) {
+    if (!centre.gathering->waits(member)) continue;
+    const Lane& other = by_block(lanes_, (member - 1) * depth + mine.block);
+    if (other.actions.empty()) continue;
+    const std::int64_t merged = other.actions.front().arrived;
+    if (merged > 0 && merged < place) return true;
+  }
+  return false;
+}
+
+/// Time at which the seat's push was merged; a record, where there is one, says
+/// after how many.
+std::optional<double> Simulation::merged_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const Action& settle = lane.actions.front();
+  const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
+  const auto found = centres_.find(mine.block);
+  if (found == centres_.end()) return std::nullopt;
+  const CentreQueue& centre = found->second;
+  const auto own = centre.merged.find(mine.replica);
+  if (own != centre.merged.end()) return own->second.since;
+  if (settle.arrived > 0) {
+    if (centre.served < settle.arrived) return std::nullopt;
+    return 0;
+  }
+  if (!centre.quorum_since) return std::nullopt;
+  return *centre.quorum_since + mine.exchange.quorum.grace;
+}
+
+/// Merges what free replicas wait for, where no other replica arrives in the
+/// turns that were granted, as in a plan that is simulated for a while. Returns
+/// whether a replica waited.
+bool Simulation::merge_those_who_wait() {
+  for (auto& [block, centre] : centres_) {
+    std::optional<double> latest;
+    for (const BlockPlan& each : plans_.front().blocks) {
+      const Lane& lane = by_block(lanes_, each.seat());
+      if (each.block == block && lane.chooser && centre.gathering &&
+          centre.gathering->waits(each.replica))
+        latest = std::max(latest.value_or(lane.clock), lane.clock);
+    }
+    if (!latest) continue;
+    merge(centre, *latest);
+    return true;
+  }
+  return false;
+}
+
+/// The first replica that needs not wait any more merges all that wait.
+void Simulation::take_merged(int seat, double now, Action& action) {
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  if (!is_merge(mine, action)) return;
+  CentreQueue& centre = centre_of(mine);
+  if (!centre.merged.contains(mine.replica)) merge(centre, now);
+  const auto own = centre.merged.extract(mine.replica);
+  const auto& chooser = by_block(lanes_, seat).chooser;
+  if (action.arrived == 0) action.arrived = own.mapped().served;
+  if (mine.exchange.quorum.drops_late && chooser)
+    action.dropped = chooser->behind(own.mapped().turn);
+}
+
+std::optional<double> Simulation::served_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const Action& settle = lane.actions.front();
+  const auto found = centres_.find(by_block(plan_of(lane).blocks, seat).block);
+  if (found == centres_.end()) return std::nullopt;
+  const CentreQueue& centre = found->second;
+  const auto own =
+      std::find_if(centre.waiting.begin(), centre.waiting.end(),
+                   [&](const auto& each) { return each.second == seat; });
+  if (own == centre.waiting.end()) return std::nullopt;
+  // The next push is the one that a record names; without a record, pushes go
+  // by arrival.
+  const bool is_next = settle.arrived > 0 ? centre.served + 1 == settle.arrived
+                                          : own == centre.waiting.begin();
+  if (!is_next || others_merge_before(by_block(plan_of(lane).blocks, seat),
+                                      centre, settle.arrived))
+    return std::nullopt;
+  return std::max(own->first, centre.free_since);
+}
+
+const Simulation::Meeting* Simulation::meeting_of(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const int block = by_block(plan_of(lane).blocks, seat).block;
+  const auto found = meetings_.find({block, lane.settled});
+  return found == meetings_.end() ? nullptr : &found->second;
+}
+
+std::optional<double> Simulation::settled_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (lane.actions.front().op != Op::settle) return 0;
+  if (is_merge(by_block(plan_of(lane).blocks, seat), lane.actions.front()))
+    return merged_since(seat);
+  if (is_served(by_block(plan_of(lane).blocks, seat), lane.actions.front()))
+    return served_since(seat);
+  const std::optional<double> since = published_since(seat);
+  if (!since) return std::nullopt;
+  return *since + exchange_seconds(costs_, by_block(plan_of(lane).blocks, seat),
+                                   lane.actions.front());
+}
+
+std::optional<double> Simulation::published_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
+  const Meeting* meeting = meeting_of(seat);
+  if (meeting == nullptr) return std::nullopt;
+  if (!is_among_peers(mine, lane.actions.front())) {
+    if (meeting->published < mine.exchange.members) return std::nullopt;
+    return meeting->all_published;
+  }
+  double since = meeting->published_at.at(mine.replica);
+  for (const int peer : peers_of(mine, lane.actions.front()).from) {
+    const auto found = meeting->published_at.find(peer);
+    if (found == meeting->published_at.end()) return std::nullopt;
+    since = std::max(since, found->second);
+  }
+  return since;
+}
+
+int Simulation::awaited_replica(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const RunPlan& now = plan_of(lane);
+  const BlockPlan& mine = by_block(now.blocks, seat);
+  const Action& settle = lane.actions.front();
+  const bool takes_from_all = !is_among_peers(mine, settle);
+  const Peers peers = takes_from_all ? Peers() : peers_of(mine, settle);
+  for (const BlockPlan& other : now.blocks)
+    if (other.block == mine.block &&
+        by_block(lanes_, other.seat()).published <= lane.settled &&
+        (takes_from_all || std::binary_search(peers.from.begin(),
+                                              peers.from.end(), other.replica)))
+      return other.seat();
+  return 0;
+}
+
+int Simulation::at_rest(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (!by_block(plan_of(lane).blocks, seat).exchange.in_memory ||
+      is_of_rest(lane.actions.front()))
+    return 0;
+  for (int other = 1; other <= std::ssize(lanes_); ++other) {
+    const Lane& its = by_block(lanes_, other);
+    const bool is_at_it = its.rests == lane.rests && !its.actions.empty() &&
+                          (its.actions.front().op == Op::evaluate ||
+                           its.actions.front().op == Op::save);
+    if (its.rests < lane.rests || is_at_it) return other;
+  }
+  return 0;
+}
+
+std::optional<double> Simulation::rested_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (!by_block(plan_of(lane).blocks, seat).exchange.in_memory ||
+      is_of_rest(lane.actions.front()))
+    return 0;
+  if (at_rest(seat) != 0) return std::nullopt;
+  double since = 0;
+  for (const Lane& each : lanes_) since = std::max(since, each.rested);
+  return since;
+}
+
+void Simulation::rest(int seat, const Action& action, double end) {
+  if (!by_block(plan(action.phase).blocks, seat).exchange.in_memory ||
+      !is_of_rest(action) || action.op == Op::exchange)
+    return;
+  Lane& lane = by_block(lanes_, seat);
+  if (action.op == Op::settle) ++lane.rests;
+  lane.rested = end;
+  forget_all();
+}
+
+}  // namespace sluice
