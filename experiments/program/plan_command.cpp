@@ -21,7 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/base/files/user_text.h"
 #include "lib/metrics/simulated_trace.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/contention.h"
 #include "lib/schedules/simulation/drawing.h"
@@ -89,7 +89,7 @@ std::vector<TimedAction> timeline_of(const PlanArguments& arguments,
   const RunPlan& plan = experiment.plans.front();
   if (!arguments.actions_file.empty())
     return simulate(experiment.plans, costs, experiment.capacities,
-                    read_schedule(arguments.actions_file, experiment.seats()));
+                    read_schedule(arguments.actions_file, plan));
   Grant grant = sample_grant(plan, arguments.turns);
   grant.evaluation_batches = 0;
   grant.checkpoint = false;

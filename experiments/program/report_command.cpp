@@ -16,8 +16,8 @@
 #include "experiments/report/sections/report.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/exchange_traffic.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/exchange_traffic.h"
 #include "lib/schedules/simulation/costs.h"
 #include "lib/schedules/simulation/speed.h"
 

@@ -21,7 +21,7 @@
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/op_table.h"
 #include "lib/schedules/simulation/speed.h"
 

@@ -14,7 +14,7 @@
 #include "experiments/runs/sinks/virtual_clock.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

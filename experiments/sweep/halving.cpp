@@ -7,7 +7,7 @@
 #include "experiments/config/tables/lengths.h"
 #include "experiments/runs/checkpoints/run_state.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice::sweep {
 namespace {

@@ -11,7 +11,7 @@
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/files/file.h"
 #include "lib/base/files/user_text.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice::sweep {
 namespace {

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

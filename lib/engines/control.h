@@ -13,7 +13,7 @@
 #include "lib/engines/control_codec.h"
 #include "lib/metrics/record.h"
 #include "lib/schedules/plan/plan.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/error_text.h"
 
 namespace sluice {

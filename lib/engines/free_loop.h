@@ -7,8 +7,8 @@
 #include "lib/base/messages/bell.h"
 #include "lib/engines/seat_runner.h"
 #include "lib/metrics/time_spent.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/admissions.h"
-#include "lib/schedules/plan/free_running.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/workers/seat.h"
 

@@ -16,7 +16,7 @@
 #include "lib/engines/grant_book.h"
 #include "lib/engines/progress_board.h"
 #include "lib/metrics/clock_offset.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include "lib/base/messages/channel.h"
 #include "lib/engines/control_codec.h"
 #include "lib/engines/heartbeat.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -1,7 +1,7 @@
 #include "lib/engines/seat_order.h"
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 
 namespace sluice {
 

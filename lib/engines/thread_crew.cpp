@@ -12,7 +12,7 @@
 #include "lib/engines/linked_crew.h"
 #include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/tensors/gpu/current_device.h"
 
 namespace sluice {

@@ -10,7 +10,7 @@
 #include "lib/engines/free_loop.h"
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/records.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

@@ -9,7 +9,7 @@
 #include "lib/base/config.h"
 #include "lib/base/table.h"
 #include "lib/replicas/group.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/replica_exchange.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

@@ -13,7 +13,7 @@
 #include "lib/base/table.h"
 #include "lib/replicas/centre.h"
 #include "lib/replicas/compressor.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/replica_exchange.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 

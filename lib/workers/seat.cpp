@@ -14,7 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/plan/op.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 #include "lib/tensors/gpu/out_of_memory.h"
 #include "lib/tensors/gpu/staging.h"

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/messages/message.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
 #include "lib/updates/clipping.h"

@@ -8,8 +8,7 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre.h"
-#include "lib/schedules/plan/program.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/sample_weights.h"
 #include "lib/workers/seat.h"
 #include "lib/workers/seat_clock.h"

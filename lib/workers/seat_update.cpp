@@ -9,7 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/messages/message.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/tensors/pack.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/seat.h"

@@ -62,7 +62,7 @@ RunRecording ran(const std::string& policy) {
   run.watch = [&](const TimedAction& timed) {
     const Action& action = timed.action;
     if (action.arrived == 0) return;
-    if (action.round == 0)
+    if (action.kind == ExchangeKind::push)
       all.visits[action.arrived] = {static_cast<std::size_t>(timed.seat) - 1,
                                     action.batch};
     else

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

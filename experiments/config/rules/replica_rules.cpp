@@ -12,7 +12,7 @@
 
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/plan/plan.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/updates/optimizer.h"
 #include "lib/weights/weight_view.h"
 

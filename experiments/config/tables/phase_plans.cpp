@@ -11,8 +11,8 @@
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/schedules/orders/rows.h"
-#include "lib/schedules/plan/replicas.h"
 #include "lib/schedules/plan/traits.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {

@@ -11,7 +11,7 @@
 #include "experiments/report/sections/sections.h"
 #include "experiments/report/study/scale.h"
 #include "experiments/runs/sinks/trace_file.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice::report {
 namespace {

@@ -158,11 +158,13 @@ std::string schedule_of_run(const std::string& folder) {
 }
 
 std::vector<std::vector<Action>> read_schedule(const std::string& path,
-                                               int blocks) {
+                                               const RunPlan& plan) {
+  const std::vector<std::string> lines = lines_of(path);
+  check_blocks(lines.size(), static_cast<int>(plan.blocks.size()), path);
   std::vector<std::vector<Action>> actions;
-  for (const std::string& line : lines_of(path))
-    actions.push_back(actions_from_text(line));
-  check_blocks(actions.size(), blocks, path);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    actions.push_back(
+        actions_from_text(lines[i], plan.blocks[i].exchange.of_window()));
   return actions;
 }
 

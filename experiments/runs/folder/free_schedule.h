@@ -10,6 +10,7 @@
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan/action.h"
+#include "lib/schedules/plan/plan.h"
 
 namespace sluice {
 
@@ -46,10 +47,10 @@ class ScheduleRecord final : public Sink {
 
 std::string schedule_of_run(const std::string& folder);
 
-/// The actions of such a file (index k-1). Throws UserError when it can't be
-/// read, or is of another number of blocks.
+/// The actions of such a file, which the seats of the plan did (index k-1).
+/// Throws UserError when it can't be read, or is of another number of them.
 std::vector<std::vector<Action>> read_schedule(const std::string& path,
-                                               int blocks);
+                                               const RunPlan& plan);
 
 /// Actions with the turns that the blocks counted, which the file leaves out:
 /// a turn is that of the newest batch that was forwarded.

@@ -6,7 +6,7 @@
 #include "experiments/runs/folder/run_reader.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "experiments/runs/measuring/calibration.h"
 #include "experiments/runs/processes/stop_signals.h"
 #include "experiments/runs/sinks/virtual_clock.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

@@ -13,7 +13,7 @@
 #include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 

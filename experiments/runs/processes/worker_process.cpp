@@ -38,7 +38,7 @@
 #include "lib/memory/resident.h"
 #include "lib/metrics/records.h"
 #include "lib/replicas/groups/mpi.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/tensors/gpu/current_device.h"
 
 namespace sluice {

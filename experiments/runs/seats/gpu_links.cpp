@@ -13,7 +13,7 @@
 #include "lib/base/files/lock_holder.h"
 #include "lib/base/files/user_text.h"
 #include "lib/base/messages/departing_sender.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/tensors/gpu/cuda_ipc.h"
 #include "lib/tensors/gpu/pinned_buffers.h"
 #include "lib/tensors/gpu/registered_memory.h"

@@ -8,7 +8,7 @@
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -5,7 +5,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/workers/seat_log.h"
 

@@ -16,7 +16,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/coordinator.h"
 #include "lib/metrics/records.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

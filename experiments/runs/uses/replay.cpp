@@ -18,7 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/hash.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {
@@ -55,14 +55,14 @@ Experiment recorded_experiment(const std::string& folder) {
   return experiment;
 }
 
-Schedule recorded_schedule(const std::string& folder, int blocks) {
+Schedule recorded_schedule(const std::string& folder, const RunPlan& plan) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path))
     throw UserError(
         "{}: has no schedule.txt, which is written with every checkpoint, and "
         "when a run ends",
         folder);
-  Schedule schedule = read_schedule(path, blocks);
+  Schedule schedule = read_schedule(path, plan);
   for (auto& actions : schedule) actions = with_turns(std::move(actions));
   return schedule;
 }
@@ -75,7 +75,7 @@ class Replay {
   explicit Replay(std::string folder)
       : folder_(std::move(folder)),
         experiment_(recorded_experiment(folder_)),
-        schedule_(recorded_schedule(folder_, experiment_.seats())),
+        schedule_(recorded_schedule(folder_, experiment_.plans.front())),
         saved_(find_checkpoints(checkpoints_of_run(folder_))) {
     if (saved_.empty())
       throw UserError("{}: has no checkpoint to compare with", folder_);

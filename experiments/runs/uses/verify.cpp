@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/files/temporary_folder.h"
 #include "lib/base/nearest.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/schedules/orders/pipelines.h"
-#include "lib/schedules/plan/executors.h"
 
 namespace sluice {
 namespace {

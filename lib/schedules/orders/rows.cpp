@@ -3,8 +3,8 @@
 #include "lib/base/added_rows.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/orders/pipelines.h"
-#include "lib/schedules/plan/free_running.h"
 
 namespace sluice {
 

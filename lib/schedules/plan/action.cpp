@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/op_table.h"
-#include "lib/schedules/plan/program.h"
 
 namespace sluice {
 namespace {
@@ -26,9 +26,23 @@ bool take_sign(std::string_view& left, char sign) {
   return true;
 }
 
+/// Takes the number behind the batch, if one is there.
+bool take_round(std::string_view& left, ExchangeKind of_window,
+                Action& action) {
+  std::int64_t number = 0;
+  if (take_sign(left, '.') && (!take_number(left, number) || number == 0))
+    return false;
+  if (!is_exchange(action.op)) {
+    action.round = number;
+    return true;
+  }
+  action.kind = number == 0 ? of_window : exchange_of_number(number);
+  return action.kind != ExchangeKind::none;
+}
+
 /// Reads "F5", "F5.1", "F5<7", "F5-3-4", "F5<7-3-4", "S5<7" or "S5.5<9-6-7";
 /// false when the word is no action.
-bool parse(std::string_view word, Action& action) {
+bool parse(std::string_view word, ExchangeKind of_window, Action& action) {
   const auto row = std::find_if(
       op_rows().begin(), op_rows().end(),
       [&](const OpRow& each) { return each.letter == word.front(); });
@@ -36,16 +50,13 @@ bool parse(std::string_view word, Action& action) {
   action.op = row->op;
   std::string_view left = word.substr(1);
   if (!take_number(left, action.batch)) return false;
-  if (take_sign(left, '.') &&
-      (!take_number(left, action.round) || action.round == 0))
-    return false;
+  if (!take_round(left, of_window, action)) return false;
   const bool has_place = action.op == Op::forward || action.op == Op::settle;
   if (has_place && take_sign(left, '<') &&
       (!take_number(left, action.arrived) || action.arrived == 0))
     return false;
   const bool may_leave_out =
-      action.op == Op::forward ||
-      (action.op == Op::settle && action.round == kMerged);
+      action.op == Op::forward || action.kind == ExchangeKind::pull;
   if (!may_leave_out) return left.empty();
   while (take_sign(left, '-'))
     if (!take_number(left, action.dropped.emplace_back())) return false;
@@ -75,7 +86,8 @@ std::string to_text(const BatchRound& visit) {
 }
 
 BatchRound batch_round(const Action& action) {
-  return {action.batch, action.round};
+  return {action.batch,
+          is_exchange(action.op) ? row_of(action.kind).number : action.round};
 }
 
 std::string to_text(const Action& action) {
@@ -98,14 +110,15 @@ std::string to_text(const std::vector<Action>& actions) {
   return text;
 }
 
-std::vector<Action> actions_from_text(std::string_view line) {
+std::vector<Action> actions_from_text(std::string_view line,
+                                      ExchangeKind of_window) {
   std::vector<Action> actions;
   std::int64_t phase = 0;
   std::istringstream words{std::string(line)};
   for (std::string word; words >> word;) {
     if (begins_phase(word, phase)) continue;
     Action action{.phase = phase};
-    if (!parse(word, action))
+    if (!parse(word, of_window, action))
       throw UserError(
           "'{}' is no action; an action is one of {} and a batch number, as in "
           "'F0 B0 U0'",

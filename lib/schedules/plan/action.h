@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// A visit of a batch: the batch, and the index of the visit, from 0. The
-/// ledger keeps what has been done by both.
+/// A visit of a batch: the batch, and the index of the visit, from 0; of an
+/// exchange, the number of its kind. The ledger keeps what has been done by
+/// both.
 struct BatchRound {
   std::int64_t batch = 0;
   std::int64_t round = 0;
@@ -34,15 +35,16 @@ struct Action {
   /// In a forward that takes its input from a replay buffer: how many batches
   /// have been written into the buffer before. `batch` then counts the block's
   /// own. In a settle that the centre of the replicas serves: its place among
-  /// all that this has served, from 1; in
-  /// one that takes what was merged (kMerged) that of the last one of it.
+  /// all that this has served, from 1; in a pull that of the last one that it
+  /// takes.
   std::int64_t arrived = 0;
   /// In a forward: the older batches whose activations were dropped when this
-  /// one's was sent, because the block above was slow. In a settle: those that
-  /// the replica leaves out, because its gradient came too late (kMerged).
+  /// one's was sent, because the block above was slow. In a pull: those that
+  /// the replica leaves out, because its gradient came too late.
   std::vector<std::int64_t> dropped = {};
   /// Index of the visit, from 0, in methods that visit a batch several times.
   std::int64_t round = 0;
+  ExchangeKind kind = ExchangeKind::none;  ///< of an exchange or a settle
 
   bool operator==(const Action&) const = default;
 };
@@ -57,8 +59,10 @@ std::string to_text(const Action& action);
 /// A line of them, a blank between; "P1" stands before the first action of
 /// phase 1. What comes before any such word is of phase 0.
 std::string to_text(const std::vector<Action>& actions);
-/// The inverse of that line; turns are not part of the text and stay 0. Throws
+/// The inverse of that line. Turns are not part of the text and stay 0; nor is
+/// which kind of exchange a window has, so `of_window` says it. Throws
 /// UserError naming the word that is no action.
-std::vector<Action> actions_from_text(std::string_view line);
+std::vector<Action> actions_from_text(
+    std::string_view line, ExchangeKind of_window = ExchangeKind::gradients);
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/program.h"
 
@@ -20,7 +21,7 @@ Transfers from_below(MessageKind kind, const RunPlan& plan, int seat,
   if (plan_of(plan, seat).block == 1) return {};
   return {{kind,
            neighbour_with(plan, seat, Direction::below, kind, action.batch),
-           seat, action.batch, action.round}};
+           seat, action.batch, batch_round(action).round}};
 }
 
 Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
@@ -28,7 +29,7 @@ Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
   if (plan_of(plan, seat).block == plan.depth()) return {};
   return {{kind, seat,
            neighbour_with(plan, seat, Direction::above, kind, action.batch),
-           action.batch, action.round}};
+           action.batch, batch_round(action).round}};
 }
 
 std::vector<LeftMark> left_by_forward(const BlockPlan& plan,
@@ -48,10 +49,6 @@ Transfers into_forward(const RunPlan& plan, int seat, const Action& action) {
 
 Transfers out_of_forward(const RunPlan& plan, int seat, const Action& action) {
   return to_above(MessageKind::activation, plan, seat, action);
-}
-
-bool is_last_visit(const BlockPlan& plan, const Action& action) {
-  return action.op != Op::backward || action.round + 1 == plan.rounds();
 }
 
 std::vector<LeftMark> left_by_backward(const BlockPlan& plan,
@@ -122,48 +119,6 @@ Transfers out_of_backward(const RunPlan& plan, int seat, const Action& action) {
   return all;
 }
 
-bool fills_window(const BlockPlan& plan, const Grant& grant,
-                  const Action& backward) {
-  const std::int64_t turn = plan.micro_batches.turn_of(backward.batch);
-  return is_last_visit(plan, backward) &&
-         plan.micro_batches.ends_turn(backward.batch) &&
-         (turn - grant.first_batch + 1) % plan.accumulate == 0;
-}
-
-/// Updates since the pipe was filled, that of the action included.
-std::int64_t updates_until(const BlockPlan& plan, const Grant& grant,
-                           const Action& action) {
-  const std::int64_t turn = plan.micro_batches.turn_of(action.batch);
-  return (turn - grant.first_batch + 1) / plan.accumulate;
-}
-
-/// Whether replicas adopt weights at a turn of those that an update is of.
-bool is_adopted(const BlockPlan& plan, const Action& update) {
-  const Rhythm& adopts = plan.exchange.adopts;
-  const std::int64_t end = plan.micro_batches.turn_of(update.batch) + 1;
-  return adopts.times_by(end) > adopts.times_by(end - plan.accumulate);
-}
-
-/// Whether the window that an action fills, or that an update has applied, is
-/// one with an exchange; after a first one, whether there is a second.
-bool is_exchanged(const BlockPlan& plan, const Grant& grant,
-                  const Action& before) {
-  const ReplicaExchange& exchange = plan.exchange;
-  if (before.op == Op::settle)
-    return exchange.rounds == 2 && before.round != kSecondRound;
-  const bool is_after = before.op == Op::update;
-  if (is_after && (exchange.shards || is_adopted(plan, before))) return true;
-  if (exchange.what == ExchangedTensors::nothing ||
-      is_after != (exchange.what == ExchangedTensors::weights))
-    return false;
-  if (!is_after && !fills_window(plan, grant, before)) return false;
-  if (plan.micro_batches.turn_of(before.batch) < exchange.each_before)
-    return true;
-  return (updates_until(plan, grant, before) + exchange.offset) %
-             exchange.every ==
-         0;
-}
-
 std::vector<LeftMark> left_by_exchange(const BlockPlan& /*plan*/,
                                        const Action& action) {
   return {{Mark::published, batch_round(action)}};
@@ -172,20 +127,21 @@ std::vector<LeftMark> left_by_exchange(const BlockPlan& /*plan*/,
 /// Marks that a settle leaves: what the centre has taken is to be merged, too.
 std::vector<LeftMark> left_by_settle(const BlockPlan& plan,
                                      const Action& action) {
-  if (!plan.exchange.quorum.is_there() || action.round != 0) return {};
-  return {{Mark::published, {action.batch, kMerged}}};
+  if (!plan.exchange.quorum.is_there() || action.kind != ExchangeKind::push)
+    return {};
+  return {{Mark::published, {action.batch, row_of(ExchangeKind::pull).number}}};
 }
 
 /// Whether the update comes next: after the backward that fills the window, or
 /// after the exchange between them.
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
-  if (before.op == Op::settle)
-    return plan.exchange.what != ExchangedTensors::weights &&
-           before.round != kGather && before.round != kAdopt &&
-           !is_exchanged(plan, grant, before);
-  return fills_window(plan, grant, before) &&
-         !is_exchanged(plan, grant, before);
+  const bool is_full = before.op == Op::settle
+                           ? plan.exchange.what != ExchangedTensors::weights &&
+                                 (is_of_window(before.kind) ||
+                                  before.kind == ExchangeKind::second)
+                           : fills_window(plan, grant, before);
+  return is_full && !exchange_after(plan, grant, before);
 }
 
 /// Whether the block clips by the norm of the whole model then, which goes up
@@ -193,7 +149,7 @@ bool is_updated(const BlockPlan& plan, const Grant& grant,
 bool clips_model(const RunPlan& plan, int seat, const Action& action) {
   if (!plan.model_norm) return false;
   if (!plan_of(plan, seat).exchange.clips_own) return action.op == Op::update;
-  return action.op == Op::exchange && action.round == 0;
+  return action.op == Op::exchange && is_of_window(action.kind);
 }
 
 Transfers into_clip(const RunPlan& plan, int seat, const Action& action) {
@@ -216,13 +172,15 @@ Transfers into_settle(const RunPlan& plan, int seat, const Action& action) {
   if (!adds_to_norm(plan, seat, action) ||
       plan_of(plan, seat).block == plan.depth())
     return {};
-  return {{MessageKind::norm, seat + 1, seat, action.batch, action.round}};
+  return {{MessageKind::norm, seat + 1, seat, action.batch,
+           batch_round(action).round}};
 }
 
 Transfers out_of_settle(const RunPlan& plan, int seat, const Action& action) {
   if (!adds_to_norm(plan, seat, action) || plan_of(plan, seat).block == 1)
     return {};
-  return {{MessageKind::norm, seat, seat - 1, action.batch, action.round}};
+  return {{MessageKind::norm, seat, seat - 1, action.batch,
+           batch_round(action).round}};
 }
 
 Transfers into_evaluate(const RunPlan& plan, int seat, const Action& action) {
@@ -341,9 +299,6 @@ std::span<const OpRow> op_rows() {
             .leaves = left_by_exchange,
             .in = into_clip,
             .out = out_of_clip,
-            .follows = {Op::backward, Op::backward_weights, Op::update,
-                        Op::settle},
-            .is_due = is_exchanged,
             .costs_as = Op::exchange,
             .cost_text = "time in which a block hands over what its replicas "
                          "sum"},

@@ -7,6 +7,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/plan/combinations.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/op_table.h"
 #include "lib/schedules/plan/program.h"

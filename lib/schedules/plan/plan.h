@@ -12,7 +12,7 @@
 #include "lib/schedules/plan/action.h"
 #include "lib/schedules/plan/gradient_part.h"
 #include "lib/schedules/plan/micro_batches.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/plan/replica_exchange.h"
 #include "lib/schedules/plan/traits.h"
 #include "lib/schedules/plan/visits.h"
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/op_table.h"
 
 namespace sluice {
@@ -103,25 +104,39 @@ namespace {
 void append_with_followers(const BlockPlan& plan, const Grant& grant,
                            const Action& action, BlockProgram& program) {
   program.push_back(action);
+  const auto append = [&](Op op, ExchangeKind kind) {
+    Action follower = action;
+    follower.op = op;
+    follower.kind = kind;
+    follower.round = 0;
+    append_with_followers(plan, grant, follower, program);
+  };
   for (const OpRow& row : op_rows()) {
     if (std::find(row.follows.begin(), row.follows.end(), action.op) ==
         row.follows.end())
       continue;
-    if (row.is_due != nullptr && !row.is_due(plan, grant, action)) continue;
-    Action follower = action;
-    follower.op = row.op;
-    if (action.op == Op::backward) follower.round = 0;  // not that visit's
-    if (plan.exchange.shards && action.op == Op::update)
-      follower.round = kGather;
-    else if (plan.exchange.adopts.every > 0 && action.op == Op::update)
-      follower.round = kAdopt;
-    if (action.op == Op::settle)
-      follower.round = row.op == Op::exchange ? kSecondRound : 0;
-    append_with_followers(plan, grant, follower, program);
+    if (row.is_due == nullptr || row.is_due(plan, grant, action))
+      append(row.op, is_exchange(row.op) ? action.kind : ExchangeKind::none);
   }
+  if (const auto kind = exchange_after(plan, grant, action))
+    append(Op::exchange, *kind);
 }
 
 }  // namespace
+
+bool is_last_visit(const BlockPlan& plan, const Action& action) {
+  return action.op != Op::backward || action.round + 1 == plan.rounds();
+}
+
+bool fills_window(const BlockPlan& plan, const Grant& grant,
+                  const Action& backward) {
+  const bool goes_back =
+      backward.op == Op::backward || backward.op == Op::backward_weights;
+  const std::int64_t turn = plan.micro_batches.turn_of(backward.batch);
+  return goes_back && is_last_visit(plan, backward) &&
+         plan.micro_batches.ends_turn(backward.batch) &&
+         (turn - grant.first_batch + 1) % plan.accumulate == 0;
+}
 
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
                             const BlockProgram& program) {
@@ -129,12 +144,6 @@ BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
   for (const Action& action : program)
     append_with_followers(plan, grant, action, all);
   return all;
-}
-
-bool is_of_lesson(const Action& action) {
-  if (action.op == Op::exchange || action.op == Op::settle)
-    return action.round == kLesson || action.round == kInputLesson;
-  return action.op == Op::learn || action.op == Op::learn_input;
 }
 
 namespace {
@@ -146,7 +155,8 @@ void append_lesson(const BlockPlan& plan, const Action& lesson,
   for (const Op op : {Op::exchange, Op::settle}) {
     program.push_back(lesson);
     program.back().op = op;
-    program.back().round = lesson.op == Op::learn ? kLesson : kInputLesson;
+    program.back().kind = lesson.op == Op::learn ? ExchangeKind::lesson
+                                                 : ExchangeKind::input_lesson;
   }
 }
 
@@ -195,7 +205,7 @@ BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
                        .batch = grant.end_turn,
                        .turn = grant.end_turn,
                        .phase = grant.phase,
-                       .round = kAgreement});
+                       .kind = ExchangeKind::agreement});
   return program;
 }
 

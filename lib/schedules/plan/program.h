@@ -19,8 +19,13 @@ BlockProgram with_visits(const BlockPlan& plan, const BlockProgram& program);
 
 /// Splits each backward into its two halves, one right after the other.
 BlockProgram with_split_backwards(BlockProgram program);
-/// Adds after each action the one that follows from it (OpRow::follows): an
-/// update after the backward that completes a window.
+/// Whether the action is the last of a batch that the backward visits.
+bool is_last_visit(const BlockPlan& plan, const Action& action);
+/// Whether the backward completes a window.
+bool fills_window(const BlockPlan& plan, const Grant& grant,
+                  const Action& backward);
+/// Adds after each action those that follow from it (OpRow::follows,
+/// exchange_after()): an update after the backward that completes a window.
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
                             const BlockProgram& program);
 /// Adds at the end of each turn the lessons of its input model and synthesizer,
@@ -30,28 +35,10 @@ BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
 /// Keeps only the actions of that part of the turns.
 BlockProgram only_part(const BlockPlan& plan, TurnPart part,
                        BlockProgram program);
-/// Adds what the replicas sum for what follows the turns: as round
-/// kAgreement of the exchange, of no batch.
+/// Adds what the replicas agree on for what follows the turns: an exchange of
+/// no batch.
 BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
                             BlockProgram program);
-inline constexpr std::int64_t kAgreement = 1;
-/// The round of the exchange that follows an update of parts of the weights.
-inline constexpr std::int64_t kGather = 2;
-/// Round of a second exchange of gradients before an update
-/// (ReplicaExchange::rounds).
-inline constexpr std::int64_t kSecondRound = 3;
-/// Round in which all replicas send their weights to all, and adopt those of
-/// one (ReplicaExchange::adopts).
-inline constexpr std::int64_t kAdopt = 4;
-/// Round in which a replica takes what a centre has made of several
-/// (ReplicaExchange::quorum): a settle without an exchange of its own.
-inline constexpr std::int64_t kMerged = 5;
-/// Rounds in which replicas sum the gradients of a lesson: of the lower end
-/// above the block, and of the upper end below it.
-inline constexpr std::int64_t kLesson = 6;
-inline constexpr std::int64_t kInputLesson = 7;
-/// Whether the action is a lesson, or sums one.
-bool is_of_lesson(const Action& action);
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

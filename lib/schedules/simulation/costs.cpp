@@ -6,9 +6,9 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/random.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/op_table.h"
-#include "lib/schedules/plan/program.h"
 
 namespace sluice {
 
@@ -131,7 +131,7 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
          factor(costs,
                 {plan.seat(), static_cast<std::int64_t>(action.op),
                  action.batch, action.turn},
-                action.round);
+                batch_round(action).round);
 }
 
 double bytes_of(const Costs& costs, const Transfer& transfer) {
@@ -195,38 +195,22 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
   return costs;
 }
 
-namespace {
-
-/// Most messages that one replica sends, or takes, one after the other.
-double most_messages(const Peers& peers) {
-  return static_cast<double>(std::max(peers.to.size(), peers.from.size()));
-}
-
-}  // namespace
-
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle) {
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
-  const bool is_whole = settle.round == kAdopt;
-  const bool is_sum = !is_whole && !is_among_peers(plan, settle);
+  const ExchangeSteps way = row_of(settle.kind).steps(plan, settle);
   double step = link.latency;
-  // The bytes of a lesson's gradients are unknown.
-  if (bytes != nullptr && link.bandwidth > 0 && !is_of_lesson(settle))
-    step += *bytes / (is_sum ? plan.exchange.parts() : 1) / link.bandwidth;
-  double steps = plan.exchange.members - 1;
-  if (is_sum)
-    steps *= plan.exchange.halves();
-  else if (!is_whole)
-    steps = most_messages(peers_of(plan, settle));
+  if (bytes != nullptr && link.bandwidth > 0 && way.parts > 0)
+    step += *bytes / way.parts / link.bandwidth;
   // Number that is equal for all replicas, so that their jitter is too.
   const std::int64_t batch =
       plan.micro_batches.dealt > 1 ? settle.turn : settle.batch;
-  return steps * step *
+  return way.steps * step *
          factor(costs,
                 {plan.block, static_cast<std::int64_t>(settle.op), batch,
                  settle.turn},
-                settle.round);
+                batch_round(settle).round);
 }
 
 double visit_seconds(const Costs& costs, const BlockPlan& plan,
@@ -239,7 +223,7 @@ double visit_seconds(const Costs& costs, const BlockPlan& plan,
   return seconds * factor(costs,
                           {plan.seat(), static_cast<std::int64_t>(Op::settle),
                            settle.batch, settle.turn},
-                          settle.round);
+                          batch_round(settle).round);
 }
 
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {

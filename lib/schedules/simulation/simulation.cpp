@@ -5,8 +5,9 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/schedules/plan/op_table.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

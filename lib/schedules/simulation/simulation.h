@@ -12,8 +12,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/messages/channel.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/admissions.h"
-#include "lib/schedules/plan/free_running.h"
 #include "lib/schedules/plan/gathering.h"
 #include "lib/schedules/plan/ledger.h"
 #include "lib/schedules/plan/neighbours.h"
@@ -96,7 +96,7 @@ class Simulation {
   /// An exchange of a block's replicas that some have not settled.
   struct Meeting {
     std::int64_t turn = 0;
-    std::int64_t round = 0;
+    ExchangeKind kind = ExchangeKind::none;
     int published = 0;
     int settled = 0;
     double all_published = 0;

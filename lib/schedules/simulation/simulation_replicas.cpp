@@ -3,24 +3,29 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {
 namespace {
 
+bool is_between(const Action& exchange, Between replicas) {
+  return is_exchange(exchange.op) && row_of(exchange.kind).between == replicas;
+}
+
 /// Whether the action is an evaluation or a checkpoint, or the exchange before
 /// it. Replicas that share weights have no other exchanges.
 bool is_of_rest(const Action& action) {
-  return action.op == Op::exchange || action.op == Op::settle ||
-         action.op == Op::evaluate || action.op == Op::save;
+  return is_exchange(action.op) || action.op == Op::evaluate ||
+         action.op == Op::save;
 }
 
 }  // namespace
 
 void Simulation::meet(int seat, const Action& action, double end) {
-  if (action.op != Op::exchange && action.op != Op::settle) return;
+  if (!is_exchange(action.op)) return;
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
-  if (is_served(mine, action)) return visit(seat, action, end);
+  if (is_between(action, Between::centre)) return visit(seat, action, end);
   Lane& lane = by_block(lanes_, seat);
   const bool publishes = action.op == Op::exchange;
   if (publishes && mine.exchange.quorum.is_there()) rest(mine, end);
@@ -31,16 +36,16 @@ void Simulation::meet(int seat, const Action& action, double end) {
       meetings_.erase({mine.block, number});
     return;
   }
-  SLUICE_CHECK(meeting.published == 0 || (meeting.turn == action.turn &&
-                                          meeting.round == action.round),
+  SLUICE_CHECK(meeting.published == 0 ||
+                   (meeting.turn == action.turn && meeting.kind == action.kind),
                "block {}: its replicas exchange those of turns {} and {}",
                mine.block, meeting.turn, action.turn);
   meeting.turn = action.turn;
-  meeting.round = action.round;
+  meeting.kind = action.kind;
   meeting.all_published = std::max(meeting.all_published, end);
   ++meeting.published;
   const RunPlan& now = plan(action.phase);
-  if (is_among_peers(mine, action)) {
+  if (is_between(action, Between::peers)) {
     meeting.published_at[mine.replica] = end;
     for (const int peer : peers_of(mine, action).to)
       forget(seat_of(now, mine.block, peer));
@@ -53,10 +58,11 @@ void Simulation::meet(int seat, const Action& action, double end) {
 
 double Simulation::end_of(int seat, const Action& action, double start) const {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
-  if (is_merge(mine, action))
+  if (action.kind == ExchangeKind::pull)
     return start + visit_seconds(costs_, mine, action);
   const double done = start + seconds_of(costs_, mine, action);
-  const bool goes_back = action.op == Op::settle && is_served(mine, action) &&
+  const bool goes_back = action.op == Op::settle &&
+                         is_between(action, Between::centre) &&
                          !mine.exchange.quorum.is_there();
   if (!goes_back) return done;
   return done + visit_seconds(costs_, mine, action);
@@ -65,7 +71,7 @@ double Simulation::end_of(int seat, const Action& action, double start) const {
 /// A settle takes the time of the centre, which serves one replica at a time.
 void Simulation::visit(int seat, const Action& action, double end) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
-  if (is_merge(mine, action)) return;
+  if (action.kind == ExchangeKind::pull) return;
   CentreQueue& centre = centre_of(mine);
   const double on_its_way = visit_seconds(costs_, mine, action);
   if (action.op == Op::exchange) {
@@ -172,7 +178,7 @@ bool Simulation::merge_those_who_wait() {
 /// The first replica that needs not wait any more merges all that wait.
 void Simulation::take_merged(int seat, double now, Action& action) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
-  if (!is_merge(mine, action)) return;
+  if (action.kind != ExchangeKind::pull) return;
   CentreQueue& centre = centre_of(mine);
   if (!centre.merged.contains(mine.replica)) merge(centre, now);
   const auto own = centre.merged.extract(mine.replica);
@@ -212,9 +218,9 @@ const Simulation::Meeting* Simulation::meeting_of(int seat) const {
 std::optional<double> Simulation::settled_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   if (lane.actions.front().op != Op::settle) return 0;
-  if (is_merge(by_block(plan_of(lane).blocks, seat), lane.actions.front()))
+  if (lane.actions.front().kind == ExchangeKind::pull)
     return merged_since(seat);
-  if (is_served(by_block(plan_of(lane).blocks, seat), lane.actions.front()))
+  if (is_between(lane.actions.front(), Between::centre))
     return served_since(seat);
   const std::optional<double> since = published_since(seat);
   if (!since) return std::nullopt;
@@ -227,7 +233,7 @@ std::optional<double> Simulation::published_since(int seat) const {
   const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
   const Meeting* meeting = meeting_of(seat);
   if (meeting == nullptr) return std::nullopt;
-  if (!is_among_peers(mine, lane.actions.front())) {
+  if (!is_between(lane.actions.front(), Between::peers)) {
     if (meeting->published < mine.exchange.members) return std::nullopt;
     return meeting->all_published;
   }
@@ -245,7 +251,7 @@ int Simulation::awaited_replica(int seat) const {
   const RunPlan& now = plan_of(lane);
   const BlockPlan& mine = by_block(now.blocks, seat);
   const Action& settle = lane.actions.front();
-  const bool takes_from_all = !is_among_peers(mine, settle);
+  const bool takes_from_all = !is_between(settle, Between::peers);
   const Peers peers = takes_from_all ? Peers() : peers_of(mine, settle);
   for (const BlockPlan& other : now.blocks)
     if (other.block == mine.block &&

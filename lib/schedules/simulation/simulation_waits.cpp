@@ -5,6 +5,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/schedules/plan/op_table.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {

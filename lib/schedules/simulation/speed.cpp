@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 
 namespace sluice {
 namespace {

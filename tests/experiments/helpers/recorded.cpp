@@ -39,7 +39,8 @@ Costs costs_with(int blocks, const std::vector<double>& slowness,
 std::vector<std::int64_t> Recording::places(int seat) const {
   std::vector<std::int64_t> all;
   for (const Action& action : by_block(actions, seat))
-    if (action.op == Op::settle && action.round == 0 && action.arrived > 0)
+    if (action.op == Op::settle && action.kind == ExchangeKind::push &&
+        action.arrived > 0)
       all.push_back(action.arrived);
   return all;
 }

@@ -62,7 +62,8 @@ TEST_P(BufferedOn, DropOnlyWhatTheBufferHasNoUseFor) {
   run(lines);
   const Experiment experiment =
       read_experiment(parse_toml(config_with(lines), "test.toml"), "");
-  const auto schedule = read_schedule(schedule_of_run(path("run")), 3);
+  const auto schedule =
+      read_schedule(schedule_of_run(path("run")), experiment.plans.front());
   for (std::size_t block = 1; block < schedule.size(); ++block) {
     ReplayBuffer replayed(
         *experiment.plans.front().blocks[block].inbox_below.buffer);

@@ -105,8 +105,12 @@ class Draw {
 
 /// Visits of a block's centre by another replica than the next in turn.
 std::int64_t out_of_turn(const std::string& folder, const DrawnConfig& drawn) {
-  const auto schedule =
-      read_schedule(schedule_of_run(folder), drawn.blocks * drawn.replicas);
+  const BlockPlan served = {
+      .exchange = {.what = ExchangedTensors::gradients, .served = true}};
+  const auto schedule = read_schedule(
+      schedule_of_run(folder),
+      {.blocks = std::vector<BlockPlan>(
+           static_cast<std::size_t>(drawn.blocks * drawn.replicas), served)});
   std::int64_t count = 0;
   for (std::size_t seat = 0; seat < schedule.size(); ++seat) {
     const auto replica = static_cast<std::int64_t>(seat) / drawn.blocks;

@@ -173,7 +173,8 @@ class FreeRestart : public Faults,
       once.push_back(batch);
     for (int block = 1; block <= 3; ++block)
       EXPECT_EQ(applied_by(block, dir), once) << "block " << block;
-    for (const auto& actions : read_schedule(schedule_of_run(dir), 3))
+    const RunPlan plan = {.blocks = std::vector<BlockPlan>(3)};
+    for (const auto& actions : read_schedule(schedule_of_run(dir), plan))
       EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
                               [](const Action& action) {
                                 return action.op == Op::forward;

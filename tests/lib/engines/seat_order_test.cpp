@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/schedules/orders/rows.h"
-#include "lib/schedules/plan/executors.h"
 
 namespace sluice::seat_order_test {
 

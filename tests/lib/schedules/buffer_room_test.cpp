@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/replay_buffer.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 #include "tests/lib/schedules/interrupted.h"

@@ -4,7 +4,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 namespace sluice {
 namespace {

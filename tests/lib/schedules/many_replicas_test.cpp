@@ -1,7 +1,7 @@
 // Not timed; but without care about its cost it would take minutes.
 #include <gtest/gtest.h>
 
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 

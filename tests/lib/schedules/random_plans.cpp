@@ -11,8 +11,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/orders/rows.h"
-#include "lib/schedules/plan/free_running.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/schedules/plan/program.h"
 #include "lib/schedules/simulation/capacities.h"

@@ -9,8 +9,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/action.h"
-#include "lib/schedules/plan/free_running.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
@@ -115,7 +115,7 @@ TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
   EXPECT_EQ(line_of(1, timeline), "F0 B0 U0 X0 S0 S0.5<2");
   EXPECT_EQ(line_of(3, timeline), "F0 B0 U0 X0 S0 S0.5<3");
   for (const TimedAction& timed : timeline)
-    if (timed.seat == 2 && timed.action.round == 5) {
+    if (timed.seat == 2 && timed.action.kind == ExchangeKind::pull) {
       EXPECT_EQ(timed.start, 3 + 1) << "its grace";
     }
 }
@@ -140,7 +140,7 @@ TEST(ServedReplicas, DontWaitForThoseThatAreSlower) {
 std::vector<std::vector<Action>> told(const std::vector<std::string>& lines) {
   std::vector<std::vector<Action>> actions;
   for (const std::string& line : lines)
-    actions.push_back(actions_from_text(line));
+    actions.push_back(actions_from_text(line, ExchangeKind::push));
   return actions;
 }
 
@@ -166,9 +166,11 @@ TEST(ServedReplicas, AreServedAsARecordSays) {
 }
 
 TEST(ServedReplicas, HaveTheirPlacesInTheText) {
-  const Action settle{.op = Op::settle, .batch = 3, .arrived = 17};
+  const Action settle{
+      .op = Op::settle, .batch = 3, .arrived = 17, .kind = ExchangeKind::push};
   EXPECT_EQ(to_text(settle), "S3<17");
-  EXPECT_EQ(actions_from_text("S3<17"), std::vector<Action>{settle});
+  EXPECT_EQ(actions_from_text("S3<17", ExchangeKind::push),
+            std::vector<Action>{settle});
   for (const char* wrong : {"S3<0", "S3<", "B3<17", "X3<17", "S3<1-2"})
     EXPECT_THROW(actions_from_text(wrong), UserError) << wrong;
 }

@@ -14,7 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/orders/rows.h"
 #include "lib/schedules/plan/neighbours.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 #include "lib/schedules/simulation/speed.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/plan.h"
 
 namespace sluice::weights_of_entry_test {

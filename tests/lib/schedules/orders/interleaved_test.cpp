@@ -6,8 +6,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/schedules/orders/rows.h"
-#include "lib/schedules/plan/executors.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 

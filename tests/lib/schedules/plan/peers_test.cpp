@@ -1,6 +1,7 @@
 // Peers that replicas exchange with: invariants of the graphs of gossip, and
 // what a schedule makes of them.
 #include "lib/schedules/plan/peers.h"
+#include "lib/schedules/plan/exchange_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // What blocks that run free choose, and when. X9 is a label of the
 // specification (methods, section 11).
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,11 +8,10 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/schedules/plan/executors.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/executors.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/plan.h"
-#include "lib/schedules/plan/program.h"
 
 namespace sluice {
 namespace {
@@ -75,52 +74,7 @@ void check(const RunPlan& one, const ReplicaExchange& exchange) {
   for (const BlockPlan& block : one.blocks) check_lessons(block, exchange);
 }
 
-/// Ascending, and no two the same: windows of so many turns lie between two.
-std::int64_t number_of_exchange(const BlockPlan& plan, const Action& exchange) {
-  return plan.micro_batches.turn_of(exchange.batch) /
-         (plan.accumulate * plan.exchange.every);
-}
-
 }  // namespace
-
-bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
-  return !plan.exchange.graph.is_all() && exchange.round != kAgreement &&
-         exchange.round != kAdopt;
-}
-
-bool is_served(const BlockPlan& plan, const Action& exchange) {
-  return plan.exchange.served && exchange.round != kAgreement;
-}
-
-bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
-  const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
-  return plan.model_norm && exchange.what == ExchangedTensors::gradients &&
-         !exchange.clips_own;
-}
-
-bool sums_lessons(const BlockPlan& plan) {
-  return plan.exchange.what == ExchangedTensors::gradients;
-}
-
-bool gives_gradients(const BlockPlan& plan, const Action& settle) {
-  return plan.exchange.what == ExchangedTensors::gradients &&
-         settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
-}
-
-bool is_merge(const BlockPlan& plan, const Action& settle) {
-  return plan.exchange.quorum.is_there() && settle.op == Op::settle &&
-         settle.round == kMerged;
-}
-
-Peers peers_of(const BlockPlan& plan, const Action& exchange) {
-  return peers_of(plan.exchange.graph, plan.exchange.members, plan.replica,
-                  number_of_exchange(plan, exchange));
-}
-
-std::int64_t messages_of(const BlockPlan& plan, const Action& exchange) {
-  return messages_of(plan.exchange.graph, plan.exchange.members,
-                     number_of_exchange(plan, exchange));
-}
 
 RunPlan with_replicas(const RunPlan& one, int replicas,
                       const ReplicaExchange& exchange, bool stagger) {

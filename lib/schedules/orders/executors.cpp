@@ -1,4 +1,4 @@
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 
 #include <algorithm>
 #include <map>
@@ -27,7 +27,8 @@ bool is_ordered(const Action& action) {
 /// Whether an action follows the turns, or is the sum over replicas before such
 /// a one.
 bool is_after_turns(const Action& action) {
-  return !row_of(action.op).is_training || action.round == kAgreement;
+  return !row_of(action.op).is_training ||
+         action.kind == ExchangeKind::agreement;
 }
 
 /// The actions of a seat that are still to do.

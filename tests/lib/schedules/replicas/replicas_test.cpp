@@ -1,11 +1,11 @@
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/schedules/orders/rows.h"
-#include "lib/schedules/plan/executors.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 
@@ -189,7 +189,7 @@ TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
   EXPECT_GT(end_of(timeline_of(plan, {.latency = 0.5}, 5)), 0);
 }
 
-const Action kSettle{.op = Op::settle};
+const Action kSettle{.op = Op::settle, .kind = ExchangeKind::gradients};
 const Action kUpdate{.op = Op::update};
 
 TEST(Replicas, HaveTheNormOfTheirSumsComeDownAfterThem) {
@@ -211,7 +211,7 @@ TEST(Replicas, ThatClipTheirOwnGradientsHaveTheNormBeforeTheyPublish) {
   own.clips_own = true;
   const RunPlan plan =
       with_replicas(plan_of("turns", 3, {.model_norm = true}), 2, own);
-  const Action exchange{.op = Op::exchange};
+  const Action exchange{.op = Op::exchange, .kind = ExchangeKind::gradients};
   EXPECT_EQ(needs_of(plan, 5, exchange),
             (std::vector<Transfer>{{MessageKind::norm, 4, 5}}));
   EXPECT_EQ(yields_of(plan, 5, exchange),

@@ -1,6 +1,6 @@
 // What replicas send each other in a number of turns, against what they do in
 // these: counted action by action.
-#include "lib/schedules/plan/exchange_traffic.h"
+#include "lib/schedules/replicas/exchange_traffic.h"
 
 #include <cstdint>
 #include <string>
@@ -9,12 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/orders/rows.h"
 #include "lib/schedules/plan/action.h"
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/plan.h"
-#include "lib/schedules/plan/program.h"
-#include "lib/schedules/plan/replicas.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 
@@ -32,8 +32,8 @@ RunPlan plan_of(int replicas, const ReplicaExchange& exchange,
 /// By one replica in one exchange, as the policies say it.
 double sent_by(const BlockPlan& plan, const Action& exchange) {
   const int others = plan.exchange.members - 1;
-  if (exchange.round == kAdopt) return others;
-  if (is_among_peers(plan, exchange))
+  if (exchange.kind == ExchangeKind::adoption) return others;
+  if (exchange.kind == ExchangeKind::peers)
     return static_cast<double>(peers_of(plan, exchange).to.size());
   const double part = static_cast<double>(others) / plan.exchange.members;
   if (plan.exchange.shards) return part;  // to sum, or to gather

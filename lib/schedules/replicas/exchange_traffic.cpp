@@ -1,4 +1,4 @@
-#include "lib/schedules/plan/exchange_traffic.h"
+#include "lib/schedules/replicas/exchange_traffic.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "lib/schedules/plan/free_running.h"
+#include "lib/schedules/orders/free_running.h"
 
 #include <algorithm>
 #include <array>
@@ -77,12 +77,14 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
   const bool is_exchanged = exchange.what != ExchangedTensors::nothing &&
                             (updates + exchange.offset) % exchange.every == 0;
   if (!is_exchanged) return {update};
-  const Action published = action(Op::exchange, batch);
-  std::vector<Action> all = {published, action(Op::settle, batch)};
-  if (exchange.quorum.is_there()) {
-    all.push_back(all.back());
-    all.back().round = kMerged;
-  }
+  std::vector<Action> all;
+  const auto add = [&](Op op, ExchangeKind kind) {
+    all.push_back(action(op, batch));
+    all.back().kind = kind;
+  };
+  add(Op::exchange, exchange.of_window());
+  add(Op::settle, exchange.of_window());
+  if (exchange.quorum.is_there()) add(Op::settle, ExchangeKind::pull);
   all.insert(
       exchange.what == ExchangedTensors::weights ? all.begin() : all.end(),
       update);
@@ -92,7 +94,7 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
 Action FreeRunning::agreement(Op op) const {
   Action agreed = action(op, grant_.end_turn);
   agreed.turn = grant_.end_turn;
-  agreed.round = kAgreement;
+  agreed.kind = ExchangeKind::agreement;
   return agreed;
 }
 
@@ -150,7 +152,8 @@ void FreeRunning::did(const Action& action) {
     next_ = action.dropped.back() + 1;
   if (!due_.empty()) {
     due_.pop_front();
-  } else if (action.round == kAgreement && action.op == Op::exchange) {
+  } else if (action.kind == ExchangeKind::agreement &&
+             action.op == Op::exchange) {
     due_ = {agreement(Op::settle)};
     has_agreed_ = true;
   } else if (action.op == Op::exchange || action.op == Op::update) {
