@@ -18,6 +18,7 @@
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/records.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {

@@ -15,6 +15,7 @@
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 #include "lib/updates/optimizer.h"
 #include "modules/partition.h"

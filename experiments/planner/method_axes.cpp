@@ -202,14 +202,14 @@ std::int64_t bytes_kept_for_replicas(const Experiment& experiment, int block) {
   const auto members = static_cast<int>(experiment.replicas.count);
   const NamedTensors parameters = named_parameters_of(experiment, block);
   std::int64_t bytes = 0;
+  const ReplicaSite site{
+      .seed = experiment.seed, .member = 1, .members = members};
   if (kind.make) {
-    const auto policy = kind.make(parameters);
-    policy->join(1, members);
-    bytes += bytes_of(values_of(policy->state()));
+    const ReplicaRules rules = kind.make(parameters, site);
+    if (rules.policy) bytes += bytes_of(values_of(rules.policy->state()));
   }
   if (kind.compressor.make) {
-    const auto compressor = kind.compressor.make(
-        parameters, {.seed = experiment.seed, .member = 1, .members = members});
+    const auto compressor = kind.compressor.make(parameters, site);
     bytes += bytes_of(values_of(compressor->state()));
   }
   return bytes;

@@ -22,6 +22,7 @@
 #include "lib/base/files/user_text.h"
 #include "lib/metrics/simulated_trace.h"
 #include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/contention.h"
 #include "lib/schedules/simulation/drawing.h"

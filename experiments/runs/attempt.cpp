@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {

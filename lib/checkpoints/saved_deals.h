@@ -6,6 +6,7 @@
 
 #include "lib/checkpoints/saved_state.h"
 #include "lib/schedules/plan/deals.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

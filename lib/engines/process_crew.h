@@ -10,6 +10,7 @@
 #include "lib/base/messages/channel.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/crew.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

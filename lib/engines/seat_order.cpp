@@ -2,6 +2,7 @@
 
 #include "lib/base/error.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -13,6 +13,7 @@
 #include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 
 namespace sluice {

@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {

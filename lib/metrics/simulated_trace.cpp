@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lib/schedules/replicas/replicas.h"
+
 namespace sluice {
 namespace {
 

@@ -47,12 +47,12 @@ class Average final : public ReplicaPolicy {
       start_[i].second.copy_(weights.at(i));
   }
 
-  Tensors combine(const Tensors& /*mine*/, const Tensors& mean, int /*members*/,
-                  double rate) override {
-    if (outer_.is_plain()) return mean;
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
+    Tensors& mean = mixture.mean;
+    if (outer_.is_plain()) return std::move(mean);
     SLUICE_CHECK(mean.size() == start_.size(), "an average of {} tensors of {}",
                  mean.size(), start_.size());
-    const double unit = outer_.per_rate ? rate : 1;
+    const double unit = outer_.per_rate ? mixture.rate : 1;
     for (std::size_t i = 0; i < mean.size(); ++i)
       step(start_[i].second, momentum_[i].second, mean[i], unit);
     Tensors weights;
@@ -140,8 +140,9 @@ ReplicaKind average(Fields& fields) {
     return averaging_centre(parameters, site.members,
                             std::make_unique<Average>(outer, parameters));
   };
-  kind.make = [outer](const NamedTensors& parameters) {
-    return std::make_unique<Average>(outer, parameters);
+  kind.make = [outer](const NamedTensors& parameters,
+                      const ReplicaSite& /*site*/) -> ReplicaRules {
+    return {.policy = std::make_shared<Average>(outer, parameters)};
   };
   return kind;
 }

@@ -46,11 +46,14 @@ class GradientExchange {
   virtual std::int64_t sent_bytes() const = 0;
 };
 
-/// One of the replicas that an exchange is made for.
+/// One of the replicas that an exchange or a policy is made for.
 struct ReplicaSite {
   std::uint64_t seed = 1;  ///< of the run
   int member = 1;
   int members = 1;
+  /// The block's replicas, where there are more than one; outlives what is
+  /// made.
+  Group* group = nullptr;
 };
 
 using TensorSizes = std::vector<std::int64_t>;

@@ -6,6 +6,7 @@
 // come to the centre one after the other, in lockstep round robin, in a free
 // schedule when they are ready (centre_rules.h). In lockstep every replica
 // keeps the centre, from the same sums or weights.
+#include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -20,7 +21,7 @@ ReplicaKind elastic(Fields& fields);
 
 namespace {
 
-class Elastic final : public ReplicaPolicy {
+class Elastic : public ReplicaPolicy {
  public:
   Elastic(double beta, const NamedTensors& parameters) : beta_(beta) {
     for (const auto& [name, tensor] : parameters)
@@ -33,43 +34,53 @@ class Elastic final : public ReplicaPolicy {
   }
 
   /// Pulls the replica by alpha = beta / N.
-  Tensors combine(const Tensors& mine, const Tensors& mean, int members,
-                  double /*rate*/) override {
+  Tensors combine(const Tensors& mine, Mixture mixture) override {
+    const Tensors& mean = mixture.mean;
+    const double alpha = beta_ / static_cast<double>(mixture.parts);
     SLUICE_CHECK(mean.size() == centre_.size(),
                  "{} tensors of {} at the centre", mean.size(), centre_.size());
     Tensors pulls;
     for (std::size_t i = 0; i < mean.size(); ++i) {
       at::Tensor& centre = centre_[i].second;
-      pulls.push_back((centre - mine[i]) * (beta_ / members));
+      pulls.push_back((centre - mine[i]) * alpha);
       centre.sub_((centre - mean[i]) * beta_);
     }
     return pulls;
   }
 
-  /// Pulls in turn: one replica after the other, each by the centre as it then
-  /// is.
-  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
-    const double alpha = beta_ / static_cast<double>(mixture.published.size());
-    Tensors own;
-    for (std::size_t r = 0; r < mixture.published.size(); ++r)
-      for (std::size_t i = 0; i < centre_.size(); ++i) {
-        at::Tensor& centre = centre_[i].second;
-        const at::Tensor pull = (centre - mixture.published[r].at(i)) * alpha;
-        centre.sub_(pull);
-        if (r == mixture.own) own.push_back(pull);
-      }
-    return own;
-  }
-
-  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/) const override {
     return values_of(centre_);
   }
 
   NamedTensors state() const override { return centre_; }
 
+ protected:
+  double beta() const { return beta_; }
+  NamedTensors& centre() { return centre_; }
+
  private:
   const double beta_;
   NamedTensors centre_;
+};
+
+/// Pulls in turn: one replica after the other, each by the centre as it then
+/// is.
+class ElasticInTurn final : public Elastic {
+ public:
+  using Elastic::Elastic;
+
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
+    const double alpha = beta() / static_cast<double>(mixture.published.size());
+    Tensors own;
+    for (std::size_t r = 0; r < mixture.published.size(); ++r)
+      for (std::size_t i = 0; i < centre().size(); ++i) {
+        at::Tensor& there = centre()[i].second;
+        const at::Tensor pull = (there - mixture.published[r].at(i)) * alpha;
+        there.sub_(pull);
+        if (r == mixture.own) own.push_back(pull);
+      }
+    return own;
+  }
 };
 
 }  // namespace
@@ -102,8 +113,12 @@ ReplicaKind elastic(Fields& fields) {
                             beta / static_cast<double>(site.members));
     };
   }
-  kind.make = [beta](const NamedTensors& parameters) {
-    return std::make_unique<Elastic>(beta, parameters);
+  kind.make = [beta, is_one_by_one](
+                  const NamedTensors& parameters,
+                  const ReplicaSite& /*site*/) -> ReplicaRules {
+    if (is_one_by_one)
+      return {.policy = std::make_shared<ElasticInTurn>(beta, parameters)};
+    return {.policy = std::make_shared<Elastic>(beta, parameters)};
   };
   return kind;
 }

@@ -42,7 +42,7 @@ class Gossip final : public ReplicaPolicy {
   /// they are.
   explicit Gossip(bool moves) : moves_(moves) {}
 
-  Tensors mix(const Tensors& mine, const Mixture& mixture) override {
+  Tensors combine(const Tensors& mine, Mixture mixture) override {
     Tensors all = mixed(mixture);
     if (moves_)
       for (std::size_t i = 0; i < all.size(); ++i) all[i].sub_(mine.at(i));
@@ -73,13 +73,13 @@ class PushSum final : public ReplicaPolicy {
     share_.fill_(1);
   }
 
-  Tensors publish(const Tensors& mine) const override {
+  Tensors offer(const Tensors& mine) const override {
     Tensors all = agreed(mine);
     all.push_back(share_.clone());
     return all;
   }
 
-  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
     const Tensors all = mixed(mixture);
     SLUICE_CHECK(all.size() == sums_.size() + 1,
                  "{} tensors of {} in a mixture", all.size(), sums_.size() + 1);
@@ -190,11 +190,11 @@ ReplicaKind gossip(Fields& fields) {
                       "not all get the same"});
   const bool mixes_before = kind.exchange.what == ExchangedTensors::old_weights;
   check_gossip(graph, mixes_before, push_sum, fields);
-  kind.make =
-      [mixes_before, push_sum](
-          const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
-    if (push_sum) return std::make_unique<PushSum>(parameters);
-    return std::make_unique<Gossip>(mixes_before);
+  kind.make = [mixes_before, push_sum](
+                  const NamedTensors& parameters,
+                  const ReplicaSite& /*site*/) -> ReplicaRules {
+    if (push_sum) return {.policy = std::make_shared<PushSum>(parameters)};
+    return {.policy = std::make_shared<Gossip>(mixes_before)};
   };
   if (graph.pairs && !push_sum) {
     kind.brings_updated = true;

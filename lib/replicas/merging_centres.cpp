@@ -82,9 +82,10 @@ class AveragingCentre final : public CentreRule {
   void merge(std::vector<Push> pushes) override {
     std::vector<Tensors> all;
     for (Push& push : pushes) all.push_back(as_of_now(push));
-    const Tensors merged = policy_->combine({}, mean_in_order(all),
-                                            static_cast<int>(pushes.size()),
-                                            pushes.at(0).info.rate);
+    const Tensors merged =
+        policy_->combine({}, {.mean = mean_in_order(all),
+                              .parts = std::ssize(pushes),
+                              .rate = pushes.at(0).info.rate});
     copy_into(taken_.weights(), merged);
   }
 

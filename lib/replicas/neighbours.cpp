@@ -24,12 +24,13 @@ ReplicaKind neighbours(Fields& fields);
 namespace {
 
 /// No policy: the mean is evaluated, and nothing else is done with weights.
-std::unique_ptr<ReplicaPolicy> make_neighbours(
-    const NamedTensors& /*parameters*/) {
-  return std::make_unique<ReplicaPolicy>();
+ReplicaRules make_neighbours(const NamedTensors& /*parameters*/,
+                             const ReplicaSite& /*site*/) {
+  return {.policy = std::make_shared<ReplicaPolicy>(),
+          .steps = std::make_shared<StepRule>()};
 }
 
-class NeighbourAdoption final : public ReplicaPolicy {
+class NeighbourAdoption final : public ReplicaPolicy, public AdoptionRule {
  public:
   explicit NeighbourAdoption(const NamedTensors& parameters) {
     SLUICE_CHECK(!parameters.empty(), "replicas without a weight");
@@ -51,8 +52,11 @@ class NeighbourAdoption final : public ReplicaPolicy {
   at::Tensor loss_;   // [1]: the sum over the turns
 };
 
-std::unique_ptr<ReplicaPolicy> make_adopting(const NamedTensors& parameters) {
-  return std::make_unique<NeighbourAdoption>(parameters);
+ReplicaRules make_adopting(const NamedTensors& parameters,
+                           const ReplicaSite& /*site*/) {
+  const auto rule = std::make_shared<NeighbourAdoption>(parameters);
+  return {
+      .policy = rule, .steps = std::make_shared<StepRule>(), .adoption = rule};
 }
 
 }  // namespace

@@ -15,29 +15,15 @@ ReplicaKind neighbours(Fields& fields);
 ReplicaKind server(Fields& fields);
 ReplicaKind shared(Fields& fields);
 
-Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*mean*/,
-                               int /*members*/, double /*rate*/) {
-  throw InternalError("a policy of replicas that averages no weights");
-}
-
-Tensors ReplicaPolicy::publish(const Tensors& mine) const {
+Tensors ReplicaPolicy::offer(const Tensors& mine) const {
   Tensors copies;
   for (const at::Tensor& tensor : mine)
     copies.push_back(tensor.detach().clone());
   return copies;
 }
 
-Tensors ReplicaPolicy::mix(const Tensors& /*mine*/,
-                           const Mixture& /*mixture*/) {
-  throw InternalError("a policy of replicas that mixes no weights");
-}
-
-at::Tensor ReplicaPolicy::badness() const {
-  throw InternalError("a policy of replicas of which none is the best");
-}
-
-Tensors ReplicaPolicy::consensus(const Tensors& mean, int /*members*/) const {
-  return mean;
+Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, Mixture /*mixture*/) {
+  throw InternalError("a policy of replicas that exchanges no weights");
 }
 
 Quorum quorum_of(const ReplicaKind& kind, int members) {

@@ -19,16 +19,20 @@
 
 namespace sluice {
 
-class Group;
-
-/// What a replica has after an exchange with its peers.
+/// What a replica has after an exchange of weights.
 struct Mixture {
-  /// Tensors that the replica and its peers have published, in the order of the
-  /// replicas; not to be written.
+  /// Of an exchange of all: means of what all replicas have published, in the
+  /// order of the parameters; of equal ones it is they (Group::finish_mean()).
+  /// It may be overwritten.
+  Tensors mean = {};
+  /// Of one with peers: tensors that the replica and its peers have published,
+  /// in the order of the replicas; not to be written.
   std::vector<Tensors> published = {};
   std::size_t own = 0;  ///< index of its own
-  /// Equal parts of what each of them has, of which one is this replica's.
+  /// Equal parts of what each of them has, of which one is this replica's; of
+  /// an exchange of all, the replicas.
   std::int64_t parts = 1;
+  double rate = 0;  ///< the learning rate of the replica's last update
 };
 
 /// Rule of a replica for means of weights, or for the weights of its peers.
@@ -37,27 +41,30 @@ struct Mixture {
 class ReplicaPolicy {
  public:
   virtual ~ReplicaPolicy() = default;
-  /// Called once, before all else: which replica this is, from 1.
-  virtual void join(int /*member*/, int /*members*/) {}
-  /// Called after join(), with the group of the block's replicas.
-  virtual void meet(Group& /*group*/) {}
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
-  /// The weights after an exchange, or of one before an update (old_weights)
-  /// what is added to them after it. `mine` are the replica's own, `mean` that
-  /// of all `members` replicas, in the order of the parameters; of equal ones
-  /// it is they (Group::finish_mean()). The result is new, or of `mean`. rate:
-  /// the learning rate of the last update.
-  virtual Tensors combine(const Tensors& mine, const Tensors& mean, int members,
-                          double rate);
   /// Tensors for the peers: new ones, by default of the weights alone.
-  virtual Tensors publish(const Tensors& mine) const;
-  /// Like combine(), for an exchange with peers.
-  virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
+  virtual Tensors offer(const Tensors& mine) const;
+  /// The weights after an exchange, or of one before an update (old_weights)
+  /// what is added to them after it: new tensors, or those of the mean. `mine`
+  /// are the replica's own.
+  virtual Tensors combine(const Tensors& mine, Mixture mixture);
+  /// The tensors whose mean consensus() takes; by default the replica's
+  /// weights.
+  virtual Tensors agreed(const Tensors& mine) const { return mine; }
+  /// What evaluations and checkpoints take for the model's weights; by default
+  /// the mean of the replicas'.
+  virtual Tensors consensus(const Tensors& mean) const { return mean; }
+  /// Tensors that go on over a checkpoint, by name, and are restored in place:
+  /// each replica's own.
+  virtual NamedTensors state() const { return {}; }
+};
 
-  // Gradients of several replicas, of which each is a step of its own, in the
-  // order of the replicas that they are of.
-
+/// Rule for gradients of several replicas, of which each is a step of its own,
+/// in the order of the replicas that they are of. Used by one thread.
+class StepRule {
+ public:
+  virtual ~StepRule() = default;
   /// The weights that the first step begins with; nothing: those that there
   /// are.
   virtual Tensors before_steps() const { return {}; }
@@ -66,47 +73,57 @@ class ReplicaPolicy {
     return info;
   }
   /// Number of steps that a gradient of this replica will be late in the next
-  /// update, where the replica has made so many updates since its forward. Call
-  /// it in that update where weights are shared.
+  /// update, where the replica has made so many updates since its forward.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Called after step i, with the weights that it has led to.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
   /// The weights with which the replica goes on; nothing: those after the last
   /// step.
   virtual Tensors after_steps() const { return {}; }
+};
 
-  // Replicas that adopt the weights of the best of them
-  // (ReplicaExchange::adopts).
-
+/// Rule by which replicas adopt the weights of the best of them
+/// (ReplicaExchange::adopts). Used by one thread.
+class AdoptionRule {
+ public:
+  virtual ~AdoptionRule() = default;
   /// The loss of a batch that was applied, [1], and its share of a turn.
-  virtual void lost(const at::Tensor& /*loss*/, double /*share*/) {}
+  virtual void lost(const at::Tensor& loss, double share) = 0;
   /// [1] float64: how bad the replica has been since the last adoption.
-  virtual at::Tensor badness() const;
-  virtual void adopted() {}
+  virtual at::Tensor badness() const = 0;
+  virtual void adopted() = 0;
+};
 
-  // Weights that the replicas have in common (ReplicaExchange::in_memory): each
-  // policy gets those that are its own.
-
+/// Rule for weights that the replicas have in common
+/// (ReplicaExchange::in_memory): it gets those that are the replica's own. Used
+/// by one thread.
+class MemoryRule {
+ public:
+  virtual ~MemoryRule() = default;
   /// The first batch of an update comes: overwrites the weights with those that
   /// it shall see.
-  virtual void before_forward(const Tensors& /*weights*/) {}
+  virtual void before_forward(const Tensors& weights) = 0;
   /// Called before and after an update changes the weights.
-  virtual void before_update(const Tensors& /*weights*/) {}
-  virtual void after_update(const Tensors& /*weights*/) {}
+  virtual void before_update(const Tensors& weights) = 0;
+  virtual void after_update(const Tensors& weights) = 0;
+  /// Updates of all replicas that come between a gradient's forward and the
+  /// next update, where this one has made so many in between. Call it in that
+  /// update.
+  virtual std::int64_t late_by(std::int64_t updates) const = 0;
   /// The replicas are about to agree: it makes no update before all have come
   /// here. Then they have, and a checkpoint may come.
-  virtual void before_agreement() {}
-  virtual void after_agreement() {}
+  virtual void before_agreement() = 0;
+  virtual void after_agreement() = 0;
+};
 
-  /// The tensors whose mean consensus() takes; by default the replica's
-  /// weights.
-  virtual Tensors agreed(const Tensors& mine) const { return mine; }
-  /// What evaluations and checkpoints take for the model's weights; by default
-  /// the mean of the replicas'.
-  virtual Tensors consensus(const Tensors& mean, int members) const;
-  /// Tensors that go on over a checkpoint, by name, and are restored in place:
-  /// each replica's own.
-  virtual NamedTensors state() const { return {}; }
+/// Rules of one replica: what it doesn't need is nullptr. Several may be one
+/// object.
+struct ReplicaRules {
+  /// nullptr: all replicas always have the same weights.
+  std::shared_ptr<ReplicaPolicy> policy = nullptr;
+  std::shared_ptr<StepRule> steps = nullptr;
+  std::shared_ptr<AdoptionRule> adoption = nullptr;
+  std::shared_ptr<MemoryRule> memory = nullptr;
 };
 
 /// Site that a centre is made for.
@@ -131,9 +148,10 @@ struct ReplicaKind {
   bool mean_statistics = true;
   /// Compressor of the gradients that the replicas exchange.
   CompressorKind compressor = {};
-  /// Made for the parameters of a block; empty where all replicas always have
-  /// the same weights.
-  std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
+  /// Maker of a replica's rules, for the parameters of a block; empty: it has
+  /// none.
+  std::function<ReplicaRules(const NamedTensors& parameters,
+                             const ReplicaSite& site)>
       make = nullptr;
   /// Maker of the rule that serves replicas one after the other, when they are
   /// ready (ReplicaExchange::served), for the parameters of a block. Empty:

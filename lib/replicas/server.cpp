@@ -36,14 +36,11 @@ namespace {
 /// server's weights.
 class PullPolicy : public ReplicaPolicy {
  public:
-  explicit PullPolicy(const NamedTensors& parameters)
-      : parameters_(parameters) {}
-
-  void join(int member, int members) override {
-    place_ = static_cast<std::size_t>(member) - 1;
-    for (int each = 1; each <= members; ++each) {
+  PullPolicy(const NamedTensors& parameters, const ReplicaSite& site)
+      : place_(static_cast<std::size_t>(site.member) - 1) {
+    for (int each = 1; each <= site.members; ++each) {
       pulled_.emplace_back();
-      for (const auto& [name, tensor] : parameters_)
+      for (const auto& [name, tensor] : parameters)
         pulled_.back().emplace_back(fmt::format("server.{}.{}", each, name),
                                     tensor.detach().clone());
     }
@@ -53,7 +50,7 @@ class PullPolicy : public ReplicaPolicy {
     for (const NamedTensors& each : pulled_) copy(weights, each);
   }
 
-  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/) const override {
     return values_of(pulled_.back());
   }
 
@@ -76,20 +73,14 @@ class PullPolicy : public ReplicaPolicy {
   std::size_t place() const { return place_; }
 
  private:
-  NamedTensors parameters_;
-  std::size_t place_ = 0;
+  const std::size_t place_;
   std::vector<NamedTensors> pulled_;
 };
 
 /// Server of replicas that push gradients.
-class GradientServer final : public PullPolicy {
+class GradientServer final : public PullPolicy, public StepRule {
  public:
   using PullPolicy::PullPolicy;
-
-  void join(int member, int members) override {
-    PullPolicy::join(member, members);
-    steps_ = at::zeros({1}, at::kLong);
-  }
 
   void begin(const Tensors& weights) override {
     PullPolicy::begin(weights);
@@ -144,16 +135,17 @@ class GradientServer final : public PullPolicy {
     return is_of_first ? replica : members() - 1;
   }
 
-  at::Tensor steps_;  // [1]
+  at::Tensor steps_ = at::zeros({1}, at::kLong);  // [1]
 };
 
 /// Server of replicas that push how far they have moved, or a part of it.
 class MovementServer final : public PullPolicy {
  public:
-  MovementServer(const NamedTensors& parameters, double part)
-      : PullPolicy(parameters), part_(part) {}
+  MovementServer(const NamedTensors& parameters, const ReplicaSite& site,
+                 double part)
+      : PullPolicy(parameters, site), part_(part) {}
 
-  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
     Tensors weights;
     for (const auto& [name, tensor] : pulled().back())
       weights.push_back(tensor.clone());
@@ -207,11 +199,14 @@ ReplicaKind server(Fields& fields) {
     fields.reject("softsync", "is of push = 'gradients': leave it out");
   const double part =
       per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
-  kind.make =
-      [pushes_gradients = kind.tells_staleness,
-       part](const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
-    if (pushes_gradients) return std::make_unique<GradientServer>(parameters);
-    return std::make_unique<MovementServer>(parameters, part);
+  kind.make = [pushes_gradients = kind.tells_staleness, part](
+                  const NamedTensors& parameters,
+                  const ReplicaSite& site) -> ReplicaRules {
+    if (!pushes_gradients)
+      return {.policy =
+                  std::make_shared<MovementServer>(parameters, site, part)};
+    const auto rule = std::make_shared<GradientServer>(parameters, site);
+    return {.policy = rule, .steps = rule};
   };
   kind.make_centre = [pushes_gradients = kind.tells_staleness, part,
                       n = kind.softsync](const NamedTensors& parameters,

@@ -24,16 +24,13 @@ ReplicaKind shared(Fields& fields);
 
 namespace {
 
-class SharedPolicy final : public ReplicaPolicy {
+class SharedPolicy final : public ReplicaPolicy, public MemoryRule {
  public:
-  explicit SharedPolicy(const NamedTensors& parameters) {
+  SharedPolicy(const NamedTensors& parameters, const ReplicaSite& site)
+      : common_(site.group != nullptr ? site.group->shared_weights() : nullptr),
+        members_(site.members) {
     for (const auto& [name, tensor] : parameters)
       kept_.emplace_back("shared." + name, tensor.detach().clone());
-  }
-
-  void meet(Group& group) override {
-    common_ = group.shared_weights();
-    members_ = group.members();
   }
 
   void begin(const Tensors& weights) override { keep(weights); }
@@ -76,7 +73,7 @@ class SharedPolicy final : public ReplicaPolicy {
     return Tensors(mine.size(), at::empty({0}));
   }
 
-  Tensors consensus(const Tensors& /*mean*/, int /*members*/) const override {
+  Tensors consensus(const Tensors& /*mean*/) const override {
     return values_of(kept_);
   }
 
@@ -90,8 +87,8 @@ class SharedPolicy final : public ReplicaPolicy {
       kept_[k].second.copy_(weights.at(k));
   }
 
-  std::shared_ptr<SharedWeights> common_;
-  int members_ = 0;
+  const std::shared_ptr<SharedWeights> common_;
+  const int members_;
   /// Weights by time. Until the common weights are filled in: those that they
   /// begin with. In an update: the replica's own before it. From an agreement
   /// to the next update, so in evaluations and checkpoints: those that were
@@ -103,16 +100,17 @@ class SharedPolicy final : public ReplicaPolicy {
   std::int64_t since_read_ = 0;  // updates of its own
 };
 
-std::unique_ptr<ReplicaPolicy> make_shared_policy(
-    const NamedTensors& parameters) {
-  return std::make_unique<SharedPolicy>(parameters);
+ReplicaRules make_shared_rules(const NamedTensors& parameters,
+                               const ReplicaSite& site) {
+  const auto rule = std::make_shared<SharedPolicy>(parameters, site);
+  return {.policy = rule, .memory = rule};
 }
 
 }  // namespace
 
 ReplicaKind shared(Fields& /*fields*/) {
   ReplicaKind kind{.exchange = {.agrees = true, .in_memory = true}};
-  kind.make = make_shared_policy;
+  kind.make = make_shared_rules;
   return kind;
 }
 

@@ -7,6 +7,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/plan/ledger.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

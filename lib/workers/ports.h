@@ -12,6 +12,7 @@
 #include "lib/boundaries/inboxes/inbox.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/plan.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_timeline.h"
 

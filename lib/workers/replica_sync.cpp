@@ -1,9 +1,6 @@
 #include "lib/workers/replica_sync.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,48 +11,12 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/updates/grouped.h"
+#include "lib/schedules/plan/exchange_table.h"
+#include "lib/workers/exchanges/published.h"
+#include "lib/workers/exchanges/statistics.h"
 
 namespace sluice {
 namespace {
-
-Tensors copies_of(const Tensors& tensors) {
-  Tensors copies;
-  for (const at::Tensor& tensor : tensors)
-    copies.push_back(tensor.detach().clone());
-  return copies;
-}
-
-/// Gradients in the memory order of the tensors that they are of.
-Tensors laid_out_like(const NamedTensors& tensors, const Tensors& gradients) {
-  Tensors all(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined())
-      all[i] = gradient_for(tensors.at(i).second, gradients[i]);
-  return all;
-}
-
-/// Aliases, to be written behind the back of autograd.
-Tensors storage_of(const NamedTensors& tensors) {
-  Tensors all;
-  for (const auto& [name, tensor] : tensors)
-    all.push_back(tensor.variable_data());
-  return all;
-}
-
-/// The replica, from 0, whose last tensor is the lowest number, the first of
-/// several; one that isn't a number is the worst.
-std::size_t best_of(const std::vector<Tensors>& published) {
-  std::size_t best = 0;
-  double lowest = std::numeric_limits<double>::infinity();
-  for (std::size_t r = 0; r < published.size(); ++r) {
-    const double badness = published[r].back().item<double>();
-    if (!(badness < lowest)) continue;
-    lowest = badness;
-    best = r;
-  }
-  return best;
-}
 
 std::vector<std::string> names_of_each(const NamedTensors& tensors) {
   std::vector<std::string> names;
@@ -82,16 +43,35 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
                                                .seed = seed}),
         names_of_each(trained_.tensors()),
         quorum_of(kind_, centre_->members()));
-  if (!group_) return;
-  if (kind_.compressor.make)
-    compressed_ = kind_.compressor.make(trained_.tensors(),
-                                        {.seed = seed,
-                                         .member = group_->member(),
-                                         .members = group_->members()});
-  if (!kind_.make) return;
-  policy_ = kind_.make(trained_.all());
-  policy_->join(group_->member(), group_->members());
-  policy_->meet(*group_);
+  if (group_) {
+    const ReplicaSite site{.seed = seed,
+                           .member = group_->member(),
+                           .members = group_->members(),
+                           .group = group_.get()};
+    if (kind_.compressor.make)
+      compressed_ = kind_.compressor.make(trained_.tensors(), site);
+    if (kind_.make) rules_ = kind_.make(trained_.all(), site);
+  }
+  for (std::size_t kind = 0; kind < kExchanges; ++kind)
+    exchanges_.at(kind) =
+        make_exchange(static_cast<ExchangeKind>(kind), this->site());
+}
+
+ExchangeSite ReplicaSync::site() {
+  return {.block = block_,
+          .trained = trained_,
+          .kind = kind_,
+          .rules = rules_,
+          .group = group_.get(),
+          .centre = centre_.get(),
+          .compressed = compressed_.get()};
+}
+
+Exchange& ReplicaSync::exchange(ExchangeKind kind) {
+  const auto& found = exchanges_.at(static_cast<std::size_t>(kind));
+  SLUICE_CHECK(found, "block {}: its replicas have no exchange of {}",
+               block_.index(), row_of(kind).name);
+  return *found;
 }
 
 std::int64_t ReplicaSync::members() const {
@@ -102,7 +82,8 @@ std::int64_t ReplicaSync::members() const {
 void ReplicaSync::begin(std::int64_t clock) {
   if (std::exchange(has_begun_, true)) return;
   const at::NoGradGuard no_grad;
-  if (policy_ && !was_restored_) policy_->begin(weights());
+  if (rules_.policy && !was_restored_)
+    rules_.policy->begin(values_of(trained_.all()));
   if (centre_ && centre_->owned() != nullptr)
     centre_->owned()->open(
         was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
@@ -112,224 +93,66 @@ void ReplicaSync::finish() {
   if (centre_) centre_->finish();
 }
 
-ServerAnswer ReplicaSync::visit_centre(const Tensors& gradients,
-                                       const UpdateInfo& info,
-                                       std::int64_t clock) {
+void ReplicaSync::keep(Taken taken) {
+  if (!taken.of_each.empty()) next_.of_each = std::move(taken.of_each);
+  if (!taken.pulls.empty()) next_.pulls = std::move(taken.pulls);
+  if (taken.update) next_.update = std::move(taken.update);
+}
+
+AppliedUpdate ReplicaSync::apply(Tensors& gradients, const UpdateInfo& info,
+                                 const Tensors& storage) {
+  MemoryRule* memory = rules_.memory.get();
+  if (memory != nullptr) memory->before_update(storage_of(trained_.tensors()));
+  AppliedUpdate applied;
+  if (const auto given = std::exchange(next_.update, std::nullopt)) {
+    trained_.assign(given->tensors, storage);
+    applied = {.rate = given->rate, .clock = given->clock};
+  } else if (next_.of_each.empty()) {
+    applied.rate = trained_.apply(gradients, info, storage);
+  } else {
+    applied.rate = apply_steps(info, storage);
+    gradients = std::move(std::exchange(next_.of_each, {}).front());
+  }
+  trained_.add(std::exchange(next_.pulls, {}));
+  if (memory != nullptr) {
+    applied.late_by = memory->late_by(info.in_updates.most);
+    memory->after_update(storage_of(trained_.tensors()));
+  }
+  return applied;
+}
+
+/// A step by the gradients of each replica; returns the rate of the last.
+double ReplicaSync::apply_steps(const UpdateInfo& info, Tensors storage) {
   const at::NoGradGuard no_grad;
-  return centre_->visit(push_of(gradients, info, clock));
-}
-
-std::int64_t ReplicaSync::bring(const Tensors& gradients,
-                                const UpdateInfo& info, std::int64_t clock,
-                                std::int64_t batch) {
-  const at::NoGradGuard no_grad;
-  Push push = push_of(gradients, info, clock);
-  push.batch = batch;
-  return centre_->bring(std::move(push));
-}
-
-Push ReplicaSync::push_of(const Tensors& gradients, const UpdateInfo& info,
-                          std::int64_t clock) const {
-  return {.member = centre_->member(),
-          .tensors = what() == ExchangedTensors::gradients
-                         ? laid_out_like(trained_.tensors(), gradients)
-                         : copies_of(values_of(trained_.tensors())),
-          .info = info,
-          .clock = clock};
-}
-
-void ReplicaSync::publish(const Tensors& gradients,
-                          const ExchangedUpdate& update) {
-  if (compressed_)
-    compressed_->start(laid_out_like(trained_.tensors(), gradients), update,
-                       *group_);
-  else if (sums_parts())
-    group_->start_parts(laid_out_like(trained_.tensors(), gradients));
-  else
-    group_->start_sum(policy_ ? copies_of(weights()) : gradients);
-}
-
-/// The tensors that a policy exchanges.
-Tensors ReplicaSync::weights() const {
-  return values_of(trained_.all());
-}
-
-void ReplicaSync::publish_lesson(const Learners& learners,
-                                 const Tensors& gradients) {
-  group_->start_sum(laid_out_like(learners.tensors, gradients));
-}
-
-Tensors ReplicaSync::settle_lesson() {
-  return group_->finish_sum();
-}
-
-/// A link that wants a norm, say, is given whole sums.
-bool ReplicaSync::sums_parts() const {
-  return gathers() && trained_.update().takes_parts();
-}
-
-void ReplicaSync::settle_first() {
-  compressed_->finish_first(*group_);
-}
-
-void ReplicaSync::publish_second() {
-  compressed_->start_second(*group_);
-}
-
-Tensors ReplicaSync::settle() {
-  if (compressed_) return compressed_->finish(*group_);
-  if (policy_) return group_->finish_mean();
-  return sums_parts() ? group_->finish_parts() : group_->finish_sum();
-}
-
-void ReplicaSync::publish_parts() {
-  group_->start_gather(storage_of(trained_.tensors()));
-}
-
-void ReplicaSync::settle_parts() {
-  group_->finish_gather(storage_of(trained_.tensors()));
-}
-
-Tensors ReplicaSync::combine(const Tensors& mean, double rate) {
-  const at::NoGradGuard no_grad;
-  return policy_->combine(weights(), mean, group_->members(), rate);
-}
-
-void ReplicaSync::publish_to(const Peers& peers, const Tensors& gradients) {
-  const at::NoGradGuard no_grad;
-  peers_ = peers;
-  own_ = what() == ExchangedTensors::gradients
-             ? laid_out_like(trained_.tensors(), gradients)
-             : policy_->publish(weights());
-  group_->start_share(own_, peers);
-}
-
-Mixture ReplicaSync::settle_mixture() {
-  Mixture mixture{.published = group_->finish_share(),
-                  .parts = std::ssize(peers_.to) + 1};
-  const auto place = std::lower_bound(peers_.from.begin(), peers_.from.end(),
-                                      group_->member()) -
-                     peers_.from.begin();
-  mixture.published.insert(mixture.published.begin() + place,
-                           std::exchange(own_, {}));
-  mixture.own = static_cast<std::size_t>(place);
-  return mixture;
-}
-
-double ReplicaSync::apply(std::vector<Tensors>& gradients,
-                          const UpdateInfo& info, Tensors storage) {
-  const at::NoGradGuard no_grad;
-  const Tensors first = policy_->before_steps();
+  StepRule& rule = *rules_.steps;
+  const Tensors first = rule.before_steps();
   if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
   double rate = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    UpdateInfo told = policy_->told_of_step(i, info);
+  for (std::size_t i = 0; i < next_.of_each.size(); ++i) {
+    UpdateInfo told = rule.told_of_step(i, info);
     if (info.model_norm.defined())
       told.model_norm = info.model_norm[static_cast<std::int64_t>(i)];
-    rate = trained_.apply(gradients[i], told, std::exchange(storage, {}));
-    policy_->stepped(i, values_of(trained_.tensors()));
+    rate = trained_.apply(next_.of_each[i], told, std::exchange(storage, {}));
+    rule.stepped(i, values_of(trained_.tensors()));
   }
-  const Tensors last = policy_->after_steps();
+  const Tensors last = rule.after_steps();
   if (!last.empty()) trained_.assign(last, {});
   return rate;
 }
 
-void ReplicaSync::publish_whole() {
-  const at::NoGradGuard no_grad;
-  own_ = copies_of(values_of(trained_.tensors()));
-  for (const auto& [name, buffer] : block_.buffers())
-    own_.push_back(buffer.clone());
-  own_.push_back(policy_->badness().clone());
-  peers_ = {};
-  for (int other = 1; other <= group_->members(); ++other)
-    if (other != group_->member()) peers_.to.push_back(other);
-  peers_.from = peers_.to;
-  group_->start_share(own_, peers_);
-}
-
-Tensors ReplicaSync::settle_best() {
-  const at::NoGradGuard no_grad;
-  const Mixture mixture = settle_mixture();
-  Tensors best = mixture.published.at(best_of(mixture.published));
-  auto next = best.begin() + std::ssize(trained_.tensors());
-  for (const auto& [name, buffer] : block_.buffers())
-    buffer.variable_data().copy_(*next++);
-  best.resize(trained_.tensors().size());
-  policy_->adopted();
-  return best;
+std::optional<std::int64_t> ReplicaSync::late_by(std::int64_t updates) const {
+  if (pushes_gradients() || rules_.memory) return std::nullopt;
+  return rules_.steps ? rules_.steps->late_by(updates) : updates;
 }
 
 void ReplicaSync::lost(const at::Tensor& loss, double share) {
+  if (!rules_.adoption) return;
   const at::NoGradGuard no_grad;
-  policy_->lost(loss, share);
+  rules_.adoption->lost(loss, share);
 }
 
 void ReplicaSync::before_forward() {
-  policy_->before_forward(storage_of(trained_.tensors()));
-}
-
-void ReplicaSync::before_update() {
-  if (share_weights()) policy_->before_update(storage_of(trained_.tensors()));
-}
-
-void ReplicaSync::after_update() {
-  if (share_weights()) policy_->after_update(storage_of(trained_.tensors()));
-}
-
-Tensors ReplicaSync::settle_mixed() {
-  const Mixture mixture = settle_mixture();
-  const at::NoGradGuard no_grad;
-  return policy_->mix(weights(), mixture);
-}
-
-/// Statistics of the block: those that are numbers of a kind that has means.
-Tensors ReplicaSync::buffers() const {
-  Tensors all;
-  if (!kind_.mean_statistics) return all;
-  for (const auto& [name, buffer] : block_.buffers())
-    if (buffer.is_floating_point()) all.push_back(buffer);
-  return all;
-}
-
-void ReplicaSync::publish_agreement() {
-  const at::NoGradGuard no_grad;
-  if (centre_) return centre_->arrive(copies_of(buffers()));
-  if (policy_) policy_->before_agreement();
-  Tensors all = policy_ ? policy_->agreed(weights()) : Tensors();
-  for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
-  group_->start_sum(copies_of(all));
-}
-
-void ReplicaSync::settle_agreement(EvaluatedWeights& evaluated) {
-  const at::NoGradGuard no_grad;
-  if (centre_) {
-    centre_->await_rest();
-    if (const Centre* centre = centre_->owned())
-      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
-    return;
-  }
-  Tensors mean = group_->finish_mean();
-  if (policy_) policy_->after_agreement();
-  if (group_->member() > 1) return;
-  const std::size_t count = policy_ ? trained_.all().size() : 0;
-  const Tensors of_buffers(mean.begin() + static_cast<std::ptrdiff_t>(count),
-                           mean.end());
-  mean.resize(count);
-  show(policy_ ? policy_->consensus(mean, group_->members())
-               : values_of(trained_.tensors()),
-       of_buffers, evaluated);
-}
-
-/// statistics: means of the buffers() of the replicas.
-void ReplicaSync::show(const Tensors& weights, const Tensors& statistics,
-                       EvaluatedWeights& evaluated) const {
-  evaluated.set_weights(weights);
-  Tensors buffers = values_of(block_.buffers());
-  std::size_t next = 0;
-  for (at::Tensor& buffer : buffers)
-    if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = statistics.at(next++);
-  evaluated.set_buffers(buffers);
+  rules_.memory->before_forward(storage_of(trained_.tensors()));
 }
 
 std::optional<std::int64_t> ReplicaSync::centre_bytes() const {
@@ -345,8 +168,9 @@ std::int64_t ReplicaSync::bytes_of_centre(int members) const {
                         {.options = trained_.options(), .members = members}),
       names_of_each(trained_.tensors()));
   centre.open(values_of(trained_.tensors()), 0);
+  const Statistics statistics(block_, kind_.mean_statistics);
   for (int member = 1; member <= members; ++member)
-    centre.arrive(member, copies_of(buffers()));
+    centre.arrive(member, copies_of(statistics.own()));
   return centre.kept_bytes();
 }
 
@@ -361,14 +185,14 @@ NamedTensors ReplicaSync::state() const {
     for (const auto& [name, tensor] : tensors)
       all.emplace_back(std::string(kPrefix) + name, tensor);
   };
-  if (policy_) add(policy_->state());
+  if (rules_.policy) add(rules_.policy->state());
   if (centre_ && centre_->owned() != nullptr) add(centre_->owned()->state());
   if (compressed_) add(compressed_->state());
   return all;
 }
 
 void ReplicaSync::restore(const NamedTensors& state, std::string_view source) {
-  if (!policy_ && !compressed_ && !centre_) return;
+  if (!rules_.policy && !compressed_ && !centre_) return;
   try {
     copy_by_name(state, this->state(), source);
   } catch (const UserError& error) {

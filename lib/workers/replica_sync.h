@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,16 +12,24 @@
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/schedules/plan/action.h"
-#include "lib/schedules/plan/peers.h"
+#include "lib/schedules/plan/op.h"
 #include "lib/tensors/tensors.h"
-#include "lib/workers/evaluated_weights.h"
-#include "lib/workers/trained_tensors.h"
+#include "lib/workers/exchanges/exchange.h"
+#include "lib/workers/trained/trained_tensors.h"
 
 namespace sluice {
 
-/// Exchanges of a seat with the other replicas of its block. Used by the seat's
-/// thread.
+/// What an update did.
+struct AppliedUpdate {
+  double rate = 0;  ///< the learning rate
+  /// Updates that a centre had made; nothing: the replica made one.
+  std::optional<std::int64_t> clock = {};
+  /// Updates of all since the forwards, where they share the weights.
+  std::optional<std::int64_t> late_by = {};
+};
+
+/// A seat's part in its block's replicas: the way to the others, its rules, and
+/// an exchange of each kind that it has. Used by the seat's thread.
 class ReplicaSync {
  public:
   /// Means by which the replica reaches the others of its block.
@@ -44,79 +53,37 @@ class ReplicaSync {
   /// Ends the exchanges, after the last action: the other replicas may go on.
   void finish();
 
-  /// Publishes gradients, which are those of that update, or, by the policy,
-  /// weights.
-  void publish(const Tensors& gradients, const ExchangedUpdate& update);
-  /// Ends the first round of an exchange that has two; publish_second() begins
-  /// the other.
-  void settle_first();
-  void publish_second();
-  /// The sums of the gradients that all have published, of sharded ones
-  /// parts_of() them, where the update can do with these; or the means of the
-  /// weights.
-  Tensors settle();
+  /// The exchange of that kind, which the run's config has.
+  Exchange& exchange(ExchangeKind kind);
+  /// Keeps for the next update what replicas have given for it.
+  void keep(Taken taken);
+  /// Gradients that the next update applies one by one; empty: those of the
+  /// window are all.
+  const std::vector<Tensors>& steps() const { return next_.of_each; }
+  /// The update: by the gradients of the window, or by what the replicas have
+  /// given. What is left of the gradients, and `storage`, are as of
+  /// TrainedTensors::apply().
+  AppliedUpdate apply(Tensors& gradients, const UpdateInfo& info,
+                      const Tensors& storage);
+  /// Whether a centre makes the block's updates, of the gradients that it is
+  /// given.
+  bool pushes_gradients() const {
+    return centre_ && what() == ExchangedTensors::gradients;
+  }
   /// Whether each replica updates a part of the weights, which are gathered
   /// after it.
   bool gathers() const { return group_ && kind_.exchange.shards; }
-  void publish_parts();
-  void settle_parts();
-  /// Publishes the gradients of a lesson, and gives their sums.
-  void publish_lesson(const Learners& learners, const Tensors& gradients);
-  Tensors settle_lesson();
-  /// Combines weights by ReplicaPolicy::combine().
-  Tensors combine(const Tensors& mean, double rate);
-
-  /// Publishes to peers. The seat gets what they have published and its own, in
-  /// the order of the replicas.
-  void publish_to(const Peers& peers, const Tensors& gradients);
-  std::vector<Tensors> settle_gradients() { return settle_mixture().published; }
-  /// A step by the gradients of each; returns the rate of the last. What is
-  /// left of them, and `storage`, are as of TrainedTensors::apply().
-  double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
-               Tensors storage);
-  /// Lateness of a gradient, as ReplicaPolicy::late_by().
-  std::int64_t late_by(std::int64_t updates) const {
-    return policy_ ? policy_->late_by(updates) : updates;
-  }
-  /// Mixes weights by ReplicaPolicy::mix().
-  Tensors settle_mixed();
-
-  /// Publishes all weights and statistics, for all to choose the best replica's
-  /// (ReplicaPolicy::badness()). Settled, the block has its statistics, and
-  /// what is given are its weights.
-  void publish_whole();
-  Tensors settle_best();
-  /// Passes a loss on to ReplicaPolicy::lost().
+  /// Lateness of a gradient, as StepRule::late_by(); nothing: it isn't known
+  /// before the update.
+  std::optional<std::int64_t> late_by(std::int64_t updates) const;
+  /// Passes a loss on to AdoptionRule::lost().
   void lost(const at::Tensor& loss, double share);
-
   /// Whether they have one copy of the weights in memory.
-  bool share_weights() const { return group_ && kind_.exchange.in_memory; }
+  bool share_weights() const { return rules_.memory != nullptr; }
   /// Sets the weights to those that the batches of the next update shall see.
   /// No batch in flight may refer to them as they are.
   void before_forward();
-  /// Called around each change of the weights by an update.
-  void before_update();
-  void after_update();
 
-  /// Publishes and settles what the replicas agree on before an evaluation or a
-  /// checkpoint. The first, which evaluates and saves, gets it.
-  void publish_agreement();
-  void settle_agreement(EvaluatedWeights& evaluated);
-
-  /// Whether a centre serves the replicas in the order of their arrival.
-  bool is_served() const { return centre_ != nullptr; }
-  /// Brings gradients, which are those of that update, or, by the policy,
-  /// weights to the centre, and waits to be served. clock: that of the weights
-  /// that the replica has.
-  ServerAnswer visit_centre(const Tensors& gradients, const UpdateInfo& info,
-                            std::int64_t clock);
-
-  /// Pushes gradients where replicas wait for others (Quorum): brings them, the
-  /// last of that batch, and returns their place; take() then waits for what is
-  /// made of them (Centre::take()).
-  std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
-                     std::int64_t clock, std::int64_t batch);
-  MergeResult take(bool told) { return centre_->take(told); }
   /// Bytes that the centre keeps, if it lies with this replica.
   std::optional<std::int64_t> centre_bytes() const;
   /// Most bytes that a centre for so many replicas of this block would keep.
@@ -133,26 +100,20 @@ class ReplicaSync {
   void rejoin(int member);
 
  private:
-  bool sums_parts() const;
-  Tensors weights() const;
-  Push push_of(const Tensors& gradients, const UpdateInfo& info,
-               std::int64_t clock) const;
-  Tensors buffers() const;
-  void show(const Tensors& weights, const Tensors& statistics,
-            EvaluatedWeights& evaluated) const;
-  Mixture settle_mixture();
+  double apply_steps(const UpdateInfo& info, Tensors storage);
+  ExchangeSite site();
 
   const Block& block_;
   TrainedTensors& trained_;
   const ReplicaKind kind_;
   const std::unique_ptr<Group> group_;
   const std::unique_ptr<CentreLink> centre_;
-  std::unique_ptr<ReplicaPolicy> policy_;
+  ReplicaRules rules_;
   std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
+  std::array<std::unique_ptr<Exchange>, kExchanges> exchanges_;
+  Taken next_;  // what replicas have given for the next update
   bool has_begun_ = false;
   bool was_restored_ = false;
-  Tensors own_;  // published to peers, and not settled
-  Peers peers_;
 };
 
 /// The weights of the centres in the state of replica 1, by the names of the

@@ -24,9 +24,7 @@
 #include "lib/schedules/plan/ledger.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/weights/weight_view.h"
-#include "lib/workers/evaluated_weights.h"
 #include "lib/workers/in_flight.h"
-#include "lib/workers/moving_average.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
 #include "lib/workers/replica_sync.h"
@@ -35,7 +33,9 @@
 #include "lib/workers/seat_options.h"
 #include "lib/workers/seat_timeline.h"
 #include "lib/workers/sent_payloads.h"
-#include "lib/workers/trained_tensors.h"
+#include "lib/workers/trained/evaluated_weights.h"
+#include "lib/workers/trained/moving_average.h"
+#include "lib/workers/trained/trained_tensors.h"
 #include "lib/workers/watched_turn.h"
 #include "lib/workers/window.h"
 
@@ -193,18 +193,13 @@ class Seat {
   void learn_input(const Action& action);
   void exchange(const Action& action);
   void settle(const Action& action);
-  void settle_exchange(const Action& action);
-  void settle_peers();
+  ExchangeContext context_of(const Action& action);
+  void take(const Action& settle, Taken taken);
   void show_exchanged(const Action& settle);
-  void visit_centre(const Action& action);
-  void bring_to_centre(const Action& action);
-  void take_merged(const Action& action);
-  bool pushes_gradients() const;
-  void take_combined(Tensors combined);
+  void note_visit(const Action& settle, const CentreVisit& visit);
+  void take_combined(const Tensors& combined);
   void take_shared();
   UpdateInfo info_of(const Action& action) const;
-  double apply_window(const UpdateInfo& info);
-  double take_served();
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
   void take_weights(const Action& action);
@@ -260,7 +255,6 @@ class Seat {
   void clip_own(const Action& exchange);
   void take_lesson(Learners& learners, Tensors gradients, const Action& action);
   Learners& learners_of(const Action& exchange);
-  void settle_lesson(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,
@@ -310,10 +304,7 @@ class Seat {
   std::int64_t first_batch_ = 0;  // Grant's
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
-  Tensors pulls_;                 // what the next update adds to the weights
   Tensors lesson_;                // gradients of one, to be published
-  std::vector<Tensors> shared_;   // gradients that it applies one by one
-  ServerAnswer served_;           // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action
   std::int64_t merged_turn_ = -1;
   std::int64_t late_ = 0;                 // gradients that were dropped

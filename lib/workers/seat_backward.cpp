@@ -103,14 +103,13 @@ void Seat::apply(const Action& action, const PendingBackward& asked,
                 .labels = predictions_in(flight.labels),
                 .share = plan().micro_batches.part_of_turn(action.batch),
                 .figures = signal.figures});
-  if (plan().exchange.adopts.every > 0)
-    replicas_.lost(asked.losses, share_of(action));
+  replicas_.lost(asked.losses, share_of(action));
   // With a centre or shared weights, lateness is known only later: others may
   // come before this gradient.
-  if (pushes_gradients())
+  if (const auto in_steps = replicas_.late_by(in_updates))
+    tell_late(action, in_updates, *in_steps);
+  else if (replicas_.pushes_gradients())
     known_late_.push_back(in_updates);
-  else if (!replicas_.share_weights())
-    tell_late(action, in_updates, replicas_.late_by(in_updates));
   watched_.applied(action, plan().micro_batches.source_batch(action.batch),
                    parameters);
 }

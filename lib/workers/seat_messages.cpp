@@ -26,7 +26,7 @@ Message Seat::message_of(MessageKind kind, const Action& action) const {
           .batch = action.batch,
           .turn = action.turn,
           .weight_version = version_,
-          .round = action.round};
+          .round = batch_round(action).round};
 }
 
 Payload Seat::read(Source& source, std::int64_t batch) const {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -26,11 +27,12 @@ at::Tensor norm_in(const Message& message, const c10::Device& device) {
 /// for each gradient where each is a step of its own.
 at::Tensor Seat::squared_norms() const {
   const at::Tensor& above = window_.squared_norm_above;
-  if (shared_.empty()) return squared_norm(window_.gradients, above);
+  const std::vector<Tensors>& steps = replicas_.steps();
+  if (steps.empty()) return squared_norm(window_.gradients, above);
   Tensors all;
-  for (std::size_t i = 0; i < shared_.size(); ++i)
+  for (std::size_t i = 0; i < steps.size(); ++i)
     all.push_back(squared_norm(
-        shared_[i],
+        steps[i],
         above.defined() ? above[static_cast<std::int64_t>(i)] : at::Tensor()));
   return at::stack(all);
 }
@@ -38,7 +40,8 @@ at::Tensor Seat::squared_norms() const {
 /// Norm for the record of an update: of the means that it applies, before
 /// clipping. Undefined where there is none, or gradient_norms is off.
 at::Tensor Seat::told_norm(const Action& action, const UpdateInfo& info) const {
-  const bool is_known = shared_.empty() && !pushes_gradients() &&
+  const bool is_known = replicas_.steps().empty() &&
+                        !replicas_.pushes_gradients() &&
                         !plan().exchange.shards && !clips_own();
   if (!settings_.options.gradient_norms || !is_logged(action) || !is_known)
     return {};

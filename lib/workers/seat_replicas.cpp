@@ -7,9 +7,9 @@
 #include <c10/core/GradMode.h>
 
 #include "lib/base/error.h"
-#include "lib/replicas/centre.h"
 #include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/sample_weights.h"
+#include "lib/workers/exchanges/exchange.h"
 #include "lib/workers/seat.h"
 #include "lib/workers/seat_clock.h"
 
@@ -25,41 +25,26 @@ void Seat::take_shared() {
   replicas_.before_forward();
 }
 
-/// Whether a centre makes the block's updates, of the gradients that it is
-/// given.
-bool Seat::pushes_gradients() const {
-  return replicas_.is_served() &&
-         replicas_.what() == ExchangedTensors::gradients;
-}
-
-/// The weights that the centre has made of the window's gradients.
-double Seat::take_served() {
-  const ServerAnswer served = std::exchange(served_, {});
-  trained_.assign(served.tensors, view_->next_weights());
-  version_ = served.clock;
-  return served.rate;
+ExchangeContext Seat::context_of(const Action& action) {
+  const bool is_lesson = is_of_lesson(action);
+  ExchangeContext context{
+      .plan = plan(),
+      .action = action,
+      .gradients = is_lesson ? lesson_ : window_.gradients,
+      .learners = is_lesson ? &learners_of(action) : nullptr,
+      .version = version_,
+      .last_rate = last_rate_};
+  if (is_of_window(action.kind)) {
+    context.info = info_of(action);
+    context.epoch = settings_.epochs.at(action.turn);
+  }
+  return context;
 }
 
 void Seat::exchange(const Action& action) {
-  if (clips_own() && action.round == 0) clip_own(action);
-  if (action.round == kAgreement)
-    replicas_.publish_agreement();
-  else if (is_of_lesson(action))
-    replicas_.publish_lesson(learners_of(action), std::exchange(lesson_, {}));
-  else if (action.round == kGather)
-    replicas_.publish_parts();
-  else if (action.round == kAdopt)
-    replicas_.publish_whole();
-  else if (replicas_.is_served())
-    return;  // it is on its way: what it brings, the settle hands over
-  else if (is_among_peers(plan(), action))
-    replicas_.publish_to(peers_of(plan(), action), window_.gradients);
-  else if (action.round == kSecondRound)
-    replicas_.publish_second();
-  else
-    replicas_.publish(
-        window_.gradients,
-        {.number = version_, .epoch = settings_.epochs.at(action.turn)});
+  if (clips_own() && is_of_window(action.kind)) clip_own(action);
+  replicas_.exchange(action.kind).publish(context_of(action));
+  if (is_of_lesson(action)) lesson_.clear();
 }
 
 double Seat::weight_of(const Action& action) const {
@@ -74,26 +59,35 @@ double Seat::weight_of(const Action& action) const {
 
 /// Learners of the boundary whose lesson the exchange belongs to.
 Learners& Seat::learners_of(const Action& exchange) {
-  return trained_.learners(exchange.round == kLesson ? ends().learners
-                                                     : ends().upper_learners);
-}
-
-void Seat::settle_lesson(const Action& action) {
-  Tensors sum;
-  {
-    const SeatClock::WaitScope waiting(clock_);
-    sum = replicas_.settle_lesson();
-  }
-  step(learners_of(action), std::move(sum), action);
+  return trained_.learners(exchange.kind == ExchangeKind::lesson
+                               ? ends().learners
+                               : ends().upper_learners);
 }
 
 void Seat::settle(const Action& action) {
-  if (is_of_lesson(action)) return settle_lesson(action);
-  settle_exchange(action);
+  Taken taken;
+  {
+    const SeatClock::WaitScope waiting(clock_);
+    taken = replicas_.exchange(action.kind).settle(context_of(action));
+  }
+  take(action, std::move(taken));
   show_exchanged(action);
   if (is_norm_of_exchanged(run_plan(), number_) &&
       gives_gradients(plan(), action))
     pass_norm_down(action);
+}
+
+void Seat::take(const Action& settle, Taken taken) {
+  if (taken.gradients) window_.gradients = std::move(*taken.gradients);
+  if (taken.lesson) step(learners_of(settle), std::move(*taken.lesson), settle);
+  if (taken.agreed) {
+    evaluated_.set_weights(taken.agreed->weights);
+    evaluated_.set_buffers(taken.agreed->buffers);
+  }
+  if (taken.visit) note_visit(settle, *taken.visit);
+  if (taken.weights) take_combined(*taken.weights);
+  if (taken.gathered) take_weights(settle);
+  replicas_.keep(std::move(taken));
 }
 
 /// Shows the exchanged sums to an observer, for an update of one turn and whole
@@ -109,76 +103,25 @@ void Seat::show_exchanged(const Action& settle) {
                      window_.gradients, replicas_.members());
 }
 
-void Seat::settle_exchange(const Action& action) {
-  const SeatClock::WaitScope waiting(clock_);
-  if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
-  if (action.round == kGather) {
-    replicas_.settle_parts();
-    take_weights(action);
-    return;
+void Seat::note_visit(const Action& settle, const CentreVisit& visit) {
+  served_as_ = visit.place;
+  if (visit.merged) {
+    absent_ += visit.merged->absent;
+    if (visit.merged->is_late) ++late_;
+    if (plan().exchange.quorum.drops_late) merged_turn_ = visit.merged->turn;
+  } else {
+    SLUICE_CHECK(settle.arrived == 0 || settle.arrived == visit.place,
+                 "{} ({}) was served as number {}", name(), to_text(settle),
+                 visit.place);
   }
-  if (action.round == kAdopt) return take_combined(replicas_.settle_best());
-  if (is_merge(plan(), action)) return take_merged(action);
-  if (plan().exchange.quorum.is_there()) return bring_to_centre(action);
-  if (replicas_.is_served()) return visit_centre(action);
-  if (is_among_peers(plan(), action)) return settle_peers();
-  const bool is_first =
-      plan().exchange.rounds > 1 && action.round != kSecondRound;
-  if (is_first) return replicas_.settle_first();
-  Tensors sum = replicas_.settle();
-  if (replicas_.what() == ExchangedTensors::gradients)
-    window_.gradients = std::move(sum);
-  else
-    take_combined(replicas_.combine(sum, last_rate_));
-}
-
-void Seat::visit_centre(const Action& action) {
-  ServerAnswer served =
-      replicas_.visit_centre(window_.gradients, info_of(action), version_);
-  SLUICE_CHECK(action.arrived == 0 || action.arrived == served.place,
-               "{} ({}) was served as number {}", name(), to_text(action),
-               served.place);
-  served_as_ = served.place;
-  if (!pushes_gradients()) return take_combined(std::move(served.tensors));
+  if (!visit.is_over) return;
+  const bool is_dropped = visit.merged && visit.merged->is_late;
   for (const std::int64_t known : std::exchange(known_late_, {}))
-    tell_late(action, known, known + served.missed);
-  served_ = std::move(served);
-}
-
-void Seat::bring_to_centre(const Action& action) {
-  served_as_ = replicas_.bring(window_.gradients, info_of(action), version_,
-                               action.batch);
-  SLUICE_CHECK(action.arrived == 0 || action.arrived == served_as_,
-               "{} ({}) was served as number {}", name(), to_text(action),
-               served_as_);
-}
-
-void Seat::take_merged(const Action& action) {
-  MergeResult merged = replicas_.take(action.arrived > 0);
-  served_as_ = merged.served.place;
-  absent_ += merged.absent;
-  if (merged.is_late) ++late_;
-  if (plan().exchange.quorum.drops_late) merged_turn_ = merged.turn;
-  if (!pushes_gradients())
-    return take_combined(std::move(merged.served.tensors));
-  for (const std::int64_t known : std::exchange(known_late_, {}))
-    if (!merged.is_late) tell_late(action, known, known);
-  served_ = std::move(merged.served);
-}
-
-void Seat::settle_peers() {
-  if (replicas_.what() == ExchangedTensors::gradients)
-    shared_ = replicas_.settle_gradients();
-  else
-    take_combined(replicas_.settle_mixed());
+    if (!is_dropped) tell_late(settle, known, known + visit.missed);
 }
 
 /// Takes the weights that the replicas have combined.
-void Seat::take_combined(Tensors combined) {
-  if (replicas_.what() == ExchangedTensors::old_weights) {
-    pulls_ = std::move(combined);
-    return;
-  }
+void Seat::take_combined(const Tensors& combined) {
   view_->before_update(version_);
   trained_.assign(combined, view_->next_weights());
   view_->after_update();

@@ -11,6 +11,7 @@
 #include "lib/checkpoints/saved_deals.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 #include "lib/tensors/precision.h"
 #include "lib/workers/seat.h"

@@ -32,15 +32,6 @@ void Seat::log_lesson(const Action& action, const Lesson& lesson) {
     log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
-double Seat::apply_window(const UpdateInfo& info) {
-  if (shared_.empty())
-    return trained_.apply(window_.gradients, info, view_->next_weights());
-  std::vector<Tensors> shared = std::exchange(shared_, {});
-  const double rate = replicas_.apply(shared, info, view_->next_weights());
-  window_.gradients = std::move(shared.front());
-  return rate;
-}
-
 UpdateInfo Seat::info_of(const Action& action) const {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
@@ -60,20 +51,16 @@ void Seat::update(const Action& action) {
     info.model_norm = exchange_norm(action);
   const at::Tensor norm = told_norm(action, info);
   view_->before_update(version_);
-  replicas_.before_update();
-  const double rate = pushes_gradients() ? take_served() : apply_window(info);
-  trained_.add(std::exchange(pulls_, {}));
-  if (replicas_.share_weights()) {
-    const std::int64_t in_updates = window_.in_updates.most;
-    tell_late(action, in_updates, replicas_.late_by(in_updates),
+  const AppliedUpdate applied =
+      replicas_.apply(window_.gradients, info, view_->next_weights());
+  if (applied.late_by)
+    tell_late(action, window_.in_updates.most, *applied.late_by,
               window_.batches);
-  }
-  replicas_.after_update();
-  if (!pushes_gradients()) ++version_;
-  last_rate_ = rate;
+  version_ = applied.clock.value_or(version_ + 1);
+  last_rate_ = applied.rate;
   window_.clear();
   log_.went_on();
-  if (is_logged(action)) log_.updated(action, rate, norm);
+  if (is_logged(action)) log_.updated(action, last_rate_, norm);
   if (!replicas_.gathers()) take_weights(action);
 }
 

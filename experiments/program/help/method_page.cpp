@@ -17,6 +17,7 @@
 #include "experiments/program/help/axes_table.h"
 #include "experiments/program/help/method_examples.h"
 #include "lib/boundaries/boundary.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/drawing.h"
 #include "lib/schedules/simulation/speed.h"
 

@@ -7,6 +7,7 @@
 
 #include "experiments/runs/measuring/contended_timing.h"
 #include "experiments/runs/measuring/isolated_block.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {

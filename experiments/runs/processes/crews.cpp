@@ -21,6 +21,7 @@
 #include "lib/engines/thread_crew.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/rendezvous.h"

@@ -39,6 +39,7 @@
 #include "lib/metrics/records.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 
 namespace sluice {

@@ -16,6 +16,7 @@
 #include "lib/checkpoints/finite.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 #include "lib/tensors/gpu/gpu_arithmetic.h"
 #include "lib/tensors/gpu/out_of_memory.h"

@@ -1,6 +1,7 @@
 #include "experiments/runs/seats/devices.h"
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/device.h"
 
 namespace sluice {

@@ -14,6 +14,7 @@
 #include "lib/base/files/user_text.h"
 #include "lib/base/messages/departing_sender.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/cuda_ipc.h"
 #include "lib/tensors/gpu/pinned_buffers.h"
 #include "lib/tensors/gpu/registered_memory.h"

@@ -11,6 +11,7 @@
 #include "experiments/runs/ranks/rank.h"
 #include "lib/base/by_block.h"
 #include "lib/schedules/plan/neighbours.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "transport/meeting/host_mark.h"
 
 namespace sluice {

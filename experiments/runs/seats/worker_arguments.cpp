@@ -13,6 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/engines/linked_crew.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

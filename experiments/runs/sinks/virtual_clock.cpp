@@ -7,6 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/neighbours.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/workers/seat_log.h"
 
 namespace sluice {

@@ -13,6 +13,7 @@
 #include "lib/metrics/records.h"
 #include "lib/metrics/simulated_trace.h"
 #include "lib/metrics/sink.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 

@@ -19,6 +19,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/hash.h"
 #include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {

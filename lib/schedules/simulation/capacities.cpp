@@ -5,6 +5,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/plan/exchange_table.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {

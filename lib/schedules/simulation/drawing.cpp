@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {

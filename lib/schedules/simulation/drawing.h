@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
 namespace sluice {

@@ -68,7 +68,11 @@ class Replicas {
   Replicas(std::size_t count, const Options& options)
       : kind_(kind_of(options)), weights_(count, Tensors{kStart.clone()}) {
     for (std::size_t r = 0; r < count; ++r) {
-      policies_.push_back(kind_.make({{"w", kStart}}));
+      policies_.push_back(
+          kind_
+              .make({{"w", kStart}}, {.member = static_cast<int>(r) + 1,
+                                      .members = static_cast<int>(count)})
+              .policy);
       policies_.back()->begin({kStart});
     }
   }
@@ -83,7 +87,7 @@ class Replicas {
     const auto members = static_cast<int>(weights_.size());
     std::vector<Tensors> published;
     for (std::size_t r = 0; r < weights_.size(); ++r)
-      published.push_back(policies_[r]->publish(weights_[r]));
+      published.push_back(policies_[r]->offer(weights_[r]));
     for (int member = 1; member <= members; ++member) {
       const Peers peers =
           peers_of(kind_.exchange.graph, members, member, number);
@@ -98,7 +102,7 @@ class Replicas {
               published[static_cast<std::size_t>(each) - 1]);
       }
       const auto r = static_cast<std::size_t>(member) - 1;
-      const Tensors combined = policies_[r]->mix(weights_[r], mixture);
+      const Tensors combined = policies_[r]->combine(weights_[r], mixture);
       weights_[r] = kind_.exchange.what == ExchangedTensors::old_weights
                         ? Tensors{weights_[r][0] + combined[0]}
                         : combined;
@@ -112,13 +116,12 @@ class Replicas {
     std::vector<Tensors> agreed;
     for (std::size_t r = 0; r < weights_.size(); ++r)
       agreed.push_back(policies_[r]->agreed(weights_[r]));
-    return policies_[0]->consensus(mean_in_order(agreed),
-                                   static_cast<int>(weights_.size()))[0];
+    return policies_[0]->consensus(mean_in_order(agreed))[0];
   }
 
  private:
   ReplicaKind kind_;
-  std::vector<std::unique_ptr<ReplicaPolicy>> policies_;
+  std::vector<std::shared_ptr<ReplicaPolicy>> policies_;
   std::vector<Tensors> weights_;
 };
 

@@ -24,34 +24,35 @@ ConfigNode table_of(const Options& options) {
   return table;
 }
 
-std::unique_ptr<ReplicaPolicy> policy_of(std::string_view name,
+std::shared_ptr<ReplicaPolicy> policy_of(std::string_view name,
                                          const Options& options) {
   const ConfigNode config = table_of(options);
   Fields fields(&config, "replicas");
   const ReplicaKind kind =
       find_row(replica_policies(), name, "replica policy").make(fields);
-  auto policy = kind.make({{"w", kStart}});
+  auto policy = kind.make({{"w", kStart}}, {}).policy;
   policy->begin({kStart});
   return policy;
 }
 
 /// What each of the policies of all replicas makes of their weights.
 std::vector<at::Tensor> exchanged(
-    const std::vector<std::unique_ptr<ReplicaPolicy>>& policies,
+    const std::vector<std::shared_ptr<ReplicaPolicy>>& policies,
     const std::vector<at::Tensor>& weights, double rate = 1) {
   std::vector<Tensors> parts;
   for (const at::Tensor& each : weights) parts.push_back({each});
   std::vector<at::Tensor> all;
   for (std::size_t r = 0; r < weights.size(); ++r)
-    all.push_back(policies[r]->combine({weights[r]}, mean_in_order(parts),
-                                       static_cast<int>(weights.size()),
-                                       rate)[0]);
+    all.push_back(
+        policies[r]->combine({weights[r]}, {.mean = mean_in_order(parts),
+                                            .parts = std::ssize(weights),
+                                            .rate = rate})[0]);
   return all;
 }
 
-std::vector<std::unique_ptr<ReplicaPolicy>> policies_of(
+std::vector<std::shared_ptr<ReplicaPolicy>> policies_of(
     std::size_t count, std::string_view name, const Options& options) {
-  std::vector<std::unique_ptr<ReplicaPolicy>> all;
+  std::vector<std::shared_ptr<ReplicaPolicy>> all;
   for (std::size_t r = 0; r < count; ++r)
     all.push_back(policy_of(name, options));
   return all;
@@ -71,7 +72,7 @@ at::Tensor sum_of(const std::vector<at::Tensor>& all) {
 }
 
 at::Tensor centre_of(const ReplicaPolicy& policy) {
-  return policy.consensus({}, 1).at(0);
+  return policy.consensus({}).at(0);
 }
 
 void expect_close(const at::Tensor& left, const at::Tensor& right) {

@@ -14,26 +14,26 @@ namespace sluice::server_test {
 
 const at::Tensor kStart = at::arange(4, at::kDouble);
 
-std::unique_ptr<ReplicaPolicy> policy_of(std::string_view name,
-                                         const ConfigNode& config, int member,
-                                         int members) {
+ReplicaRules rules_of(std::string_view name, const ConfigNode& config,
+                      int member, int members) {
   Fields fields(&config, "replicas");
-  auto policy = find_row(replica_policies(), name, "replica policy")
-                    .make(fields)
-                    .make({{"w", kStart}});
-  policy->join(member, members);
-  policy->begin({kStart});
-  return policy;
+  ReplicaRules rules =
+      find_row(replica_policies(), name, "replica policy")
+          .make(fields)
+          .make({{"w", kStart}}, {.member = member, .members = members});
+  rules.policy->begin({kStart});
+  return rules;
 }
 
-std::unique_ptr<ReplicaPolicy> server_of(int member, int members) {
-  return policy_of("server", {.value = ConfigNode::Table{}}, member, members);
+ReplicaRules server_of(int member, int members) {
+  return rules_of("server", {.value = ConfigNode::Table{}}, member, members);
 }
 
 /// A turn of it: each replica's gradient is a step by `by`, times its number.
 /// Returns how late each step says it is.
-std::vector<std::int64_t> turn_of(ReplicaPolicy& server, int members,
+std::vector<std::int64_t> turn_of(const ReplicaRules& rules, int members,
                                   double by) {
+  StepRule& server = *rules.steps;
   std::vector<std::int64_t> late;
   Tensors weights = {server.before_steps()[0].clone()};
   for (int member = 1; member <= members; ++member) {
@@ -47,66 +47,67 @@ std::vector<std::int64_t> turn_of(ReplicaPolicy& server, int members,
 
 TEST(Server, IsOtherReplicasUpdatesAheadOfEachGradient) {
   const auto server = server_of(2, 4);
-  EXPECT_EQ(server->late_by(0), 1);
-  EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(server.steps->late_by(0), 1);
+  EXPECT_EQ(turn_of(server, 4, 1), (std::vector<std::int64_t>{0, 1, 2, 3}));
   for (int turn = 0; turn < 3; ++turn) {
-    EXPECT_EQ(server->late_by(0), 3);
-    EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>(4, 3)));
+    EXPECT_EQ(server.steps->late_by(0), 3);
+    EXPECT_EQ(turn_of(server, 4, 1), (std::vector<std::int64_t>(4, 3)));
   }
 }
 
 TEST(Server, CountsItsStalenessBesideThatOfTheBoundaries) {
   const auto server = server_of(1, 2);
-  for (int turn = 0; turn < 5; ++turn) turn_of(*server, 2, 1);
+  for (int turn = 0; turn < 5; ++turn) turn_of(server, 2, 1);
   // An update of a replica is two steps of the server, and one comes between.
-  const UpdateInfo info = server->told_of_step(
+  const UpdateInfo info = server.steps->told_of_step(
       0, {.batches = 3, .in_updates = {.sum = 6, .most = 4}});
   EXPECT_EQ(info.in_updates.sum, 2 * 6 + 3);
   EXPECT_EQ(info.in_updates.most, 2 * 4 + 1);
-  EXPECT_EQ(server->late_by(4), 2 * 4 + 1);
-  EXPECT_EQ(server->late_by(5), 2 * 5) << "of the first weights";
+  EXPECT_EQ(server.steps->late_by(4), 2 * 4 + 1);
+  EXPECT_EQ(server.steps->late_by(5), 2 * 5) << "of the first weights";
 }
 
 TEST(Server, AddsUpWhatIsPushedAndGivesEachWhatIsThereAfterItsOwn) {
   for (const int member : {1, 2, 3}) {
     const auto server = server_of(member, 3);
-    turn_of(*server, 3, 1);
-    turn_of(*server, 3, 10);
-    EXPECT_TRUE(server->consensus({}, 3)[0].equal(kStart + 66));
+    turn_of(server, 3, 1);
+    turn_of(server, 3, 10);
+    EXPECT_TRUE(server.policy->consensus({})[0].equal(kStart + 66));
     const double own = member == 1 ? 16 : member == 2 ? 36 : 66;
-    EXPECT_TRUE(server->after_steps()[0].equal(kStart + own)) << member;
-    EXPECT_TRUE(
-        server->told_of_step(1, {}).forward_weights[0].equal(kStart + 36.0));
+    EXPECT_TRUE(server.steps->after_steps()[0].equal(kStart + own)) << member;
+    EXPECT_TRUE(server.steps->told_of_step(1, {}).forward_weights[0].equal(
+        kStart + 36.0));
   }
 }
 
 TEST(Server, GoesOnFromItsState) {
   const auto server = server_of(2, 3);
-  turn_of(*server, 3, 1);
+  turn_of(server, 3, 1);
   const auto other = server_of(2, 3);
-  const NamedTensors from = server->state();
-  const NamedTensors into = other->state();
+  const NamedTensors from = server.policy->state();
+  const NamedTensors into = other.policy->state();
   ASSERT_EQ(from.size(), into.size());
   for (std::size_t i = 0; i < from.size(); ++i)
     into[i].second.copy_(from[i].second);
-  EXPECT_EQ(turn_of(*other, 3, 2), turn_of(*server, 3, 2));
-  EXPECT_TRUE(other->after_steps()[0].equal(server->after_steps()[0]));
+  EXPECT_EQ(turn_of(other, 3, 2), turn_of(server, 3, 2));
+  EXPECT_TRUE(
+      other.steps->after_steps()[0].equal(server.steps->after_steps()[0]));
 }
 
-std::unique_ptr<ReplicaPolicy> elastic_of(double beta, int member,
+std::shared_ptr<ReplicaPolicy> elastic_of(double beta, int member,
                                           int members) {
   ConfigNode config{.value = ConfigNode::Table{}};
   config.set("beta", {.value = beta});
   config.set("one_by_one", {.value = true});
-  return policy_of("elastic", config, member, members);
+  return rules_of("elastic", config, member, members).policy;
 }
 
 at::Tensor centre_of(const ReplicaPolicy& policy) {
-  return policy.consensus({}, 1).at(0);
+  return policy.consensus({}).at(0);
 }
 
 TEST(ElasticOneByOne, KeepsTheSumOfReplicasAndCentre) {
-  std::vector<std::unique_ptr<ReplicaPolicy>> policies;
+  std::vector<std::shared_ptr<ReplicaPolicy>> policies;
   std::vector<Tensors> weights;
   for (int member = 1; member <= 3; ++member) {
     policies.push_back(elastic_of(0.9, member, 3));
@@ -122,8 +123,8 @@ TEST(ElasticOneByOne, KeepsTheSumOfReplicasAndCentre) {
     for (std::size_t r = 0; r < 3; ++r)
       weights[r][0] =
           weights[r][0] +
-          policies[r]->mix(weights[r],
-                           {.published = published, .own = r, .parts = 3})[0];
+          policies[r]->combine(
+              weights[r], {.published = published, .own = r, .parts = 3})[0];
     EXPECT_LT((sum() - before).abs().max().item<double>(), 1e-12);
     EXPECT_TRUE(centre_of(*policies[2]).equal(centre_of(*policies[0])));
   }
@@ -132,13 +133,13 @@ TEST(ElasticOneByOne, KeepsTheSumOfReplicasAndCentre) {
 TEST(ElasticOneByOne, MeetsTheCentreHalfWayAndSwapsWithIt) {
   const std::vector<Tensors> published = {{kStart + 4.0}, {kStart + 8.0}};
   const auto half = elastic_of(1.0, 2, 2);  // alpha is 1 / 2
-  const at::Tensor pull = half->mix(
+  const at::Tensor pull = half->combine(
       published[1], {.published = published, .own = 1, .parts = 2})[0];
   // The first has left the centre at + 2; both meet between that and + 8.
   EXPECT_TRUE((published[1][0] + pull).equal(kStart + 5.0));
   EXPECT_TRUE(centre_of(*half).equal(kStart + 5.0));
   const auto whole = elastic_of(2.0, 2, 2);
-  const at::Tensor swap = whole->mix(
+  const at::Tensor swap = whole->combine(
       published[1], {.published = published, .own = 1, .parts = 2})[0];
   EXPECT_TRUE((published[1][0] + swap).equal(kStart + 4.0));
   EXPECT_TRUE(centre_of(*whole).equal(kStart + 8.0));

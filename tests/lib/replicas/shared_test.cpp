@@ -154,31 +154,31 @@ class Replicas {
       const ConfigNode config{.value = ConfigNode::Table{}};
       Fields fields(&config, "replicas");
       const at::Tensor own = at::zeros({3}, at::kFloat);
-      policies_.push_back(
-          find_row(replica_policies(), "shared", "replica policy")
-              .make(fields)
-              .make({{"w", own}}));
-      policies_.back()->join(group->member(), count);
-      policies_.back()->meet(*group);
-      policies_.back()->begin({own});
+      rules_.push_back(find_row(replica_policies(), "shared", "replica policy")
+                           .make(fields)
+                           .make({{"w", own}}, {.member = group->member(),
+                                                .members = count,
+                                                .group = group.get()}));
+      rules_.back().policy->begin({own});
       weights_.push_back(own);
     }
   }
 
-  ReplicaPolicy& policy(int r) { return *policies_.at(index(r)); }
+  ReplicaPolicy& policy(int r) { return *rules_.at(index(r)).policy; }
+  MemoryRule& memory(int r) { return *rules_.at(index(r)).memory; }
   double weight(int r) const { return weights_.at(index(r))[0].item<double>(); }
-  void read(int r) { policy(r).before_forward({weights_.at(index(r))}); }
+  void read(int r) { memory(r).before_forward({weights_.at(index(r))}); }
   void move(int r, double by) {
-    policy(r).before_update({weights_.at(index(r))});
+    memory(r).before_update({weights_.at(index(r))});
     weights_.at(index(r)).add_(by);
-    policy(r).after_update({weights_.at(index(r))});
+    memory(r).after_update({weights_.at(index(r))});
   }
 
  private:
   static std::size_t index(int r) { return static_cast<std::size_t>(r) - 1; }
 
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<std::unique_ptr<ReplicaPolicy>> policies_;
+  std::vector<ReplicaRules> rules_;
   std::vector<at::Tensor> weights_;
 };
 
@@ -199,13 +199,13 @@ TEST(Shared, CountsTheUpdatesOfOthersBetweenReadingAndAdding) {
   Replicas replicas(3);
   for (const int r : {1, 2, 3}) replicas.read(r);
   for (const int r : {1, 2, 3}) {
-    EXPECT_EQ(replicas.policy(r).late_by(0), r - 1);
+    EXPECT_EQ(replicas.memory(r).late_by(0), r - 1);
     replicas.move(r, 1);
   }
   // A gradient that waited for an update of its own, in a block with a delay.
   replicas.read(1);
-  EXPECT_EQ(replicas.policy(1).late_by(1), 3);
-  EXPECT_EQ(replicas.policy(1).late_by(0), 0);
+  EXPECT_EQ(replicas.memory(1).late_by(1), 3);
+  EXPECT_EQ(replicas.memory(1).late_by(0), 0);
 }
 
 /// In a drain updates follow each other without a forward between them.
@@ -216,7 +216,7 @@ TEST(Shared, CountsFromTheReadingOfTheGradientThatIsLeft) {
     replicas.read(1);
   }
   for (int batch = 0; batch < 3; ++batch) {
-    EXPECT_EQ(replicas.policy(1).late_by(2), 2) << batch;
+    EXPECT_EQ(replicas.memory(1).late_by(2), 2) << batch;
     replicas.move(1, 1);
   }
 }
@@ -225,13 +225,13 @@ TEST(Shared, AgreesOnWhatIsThereWhenAllHaveCome) {
   Replicas replicas(2);
   for (const int r : {1, 2}) replicas.read(r);
   replicas.move(1, 4);
-  replicas.policy(1).before_agreement();
+  replicas.memory(1).before_agreement();
   replicas.move(2, 2);
-  replicas.policy(2).before_agreement();
-  for (const int r : {1, 2}) replicas.policy(r).after_agreement();
+  replicas.memory(2).before_agreement();
+  for (const int r : {1, 2}) replicas.memory(r).after_agreement();
   replicas.read(2);
   replicas.move(2, 100);  // of the turn after it
-  EXPECT_EQ(replicas.policy(1).consensus({}, 2)[0][0].item<double>(), 6);
+  EXPECT_EQ(replicas.policy(1).consensus({})[0][0].item<double>(), 6);
   EXPECT_EQ(replicas.policy(1).state()[0].second[0].item<double>(), 6);
 }
 
@@ -239,8 +239,8 @@ TEST(Shared, GoesOnFromItsState) {
   Replicas before(2);
   before.read(2);
   before.move(2, 7);
-  for (const int r : {1, 2}) before.policy(r).before_agreement();
-  for (const int r : {1, 2}) before.policy(r).after_agreement();
+  for (const int r : {1, 2}) before.memory(r).before_agreement();
+  for (const int r : {1, 2}) before.memory(r).after_agreement();
   Replicas after(2);
   for (const int r : {1, 2}) {
     const NamedTensors saved = before.policy(r).state();

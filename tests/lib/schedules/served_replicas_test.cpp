@@ -12,6 +12,7 @@
 #include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/plan/action.h"
 #include "lib/schedules/plan/plan.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 

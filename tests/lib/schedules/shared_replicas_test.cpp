@@ -10,6 +10,7 @@
 #include "lib/base/by_block.h"
 #include "lib/schedules/orders/rows.h"
 #include "lib/schedules/plan/action.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 

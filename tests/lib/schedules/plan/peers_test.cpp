@@ -1,7 +1,6 @@
 // Peers that replicas exchange with: invariants of the graphs of gossip, and
 // what a schedule makes of them.
 #include "lib/schedules/plan/peers.h"
-#include "lib/schedules/plan/exchange_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +17,8 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/exchange_table.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 

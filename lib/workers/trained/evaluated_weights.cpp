@@ -1,4 +1,4 @@
-#include "lib/workers/evaluated_weights.h"
+#include "lib/workers/trained/evaluated_weights.h"
 
 #include <cstddef>
 #include <map>

@@ -1,4 +1,4 @@
-#include "lib/workers/trained_tensors.h"
+#include "lib/workers/trained/trained_tensors.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "lib/workers/moving_average.h"
+#include "lib/workers/trained/moving_average.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,7 +4,7 @@
 
 #include "lib/blocks/block.h"
 #include "lib/tensors/tensors.h"
-#include "lib/workers/trained_tensors.h"
+#include "lib/workers/trained/trained_tensors.h"
 
 namespace sluice {
 

@@ -1,0 +1,93 @@
+// What the replicas agree on before an evaluation or a checkpoint. The first,
+// which evaluates and saves, gets it.
+#include <memory>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include "lib/workers/exchanges/exchange.h"
+#include "lib/workers/exchanges/published.h"
+#include "lib/workers/exchanges/statistics.h"
+
+namespace sluice {
+
+std::unique_ptr<Exchange> agreement(const ExchangeSite& site);
+
+namespace {
+
+class GroupAgreement final : public Exchange {
+ public:
+  explicit GroupAgreement(const ExchangeSite& site)
+      : group_(*site.group),
+        trained_(site.trained),
+        rules_(site.rules),
+        statistics_(site.block, site.kind.mean_statistics) {}
+
+  void publish(const ExchangeContext& /*context*/) override {
+    const at::NoGradGuard no_grad;
+    if (rules_.memory) rules_.memory->before_agreement();
+    Tensors all = rules_.policy
+                      ? rules_.policy->agreed(values_of(trained_.all()))
+                      : Tensors();
+    for (at::Tensor& each : statistics_.own()) all.push_back(std::move(each));
+    group_.start_sum(copies_of(all));
+  }
+
+  Taken settle(const ExchangeContext& /*context*/) override {
+    const at::NoGradGuard no_grad;
+    Tensors mean = group_.finish_mean();
+    if (rules_.memory) rules_.memory->after_agreement();
+    if (group_.member() > 1) return {};
+    const std::size_t count = rules_.policy ? trained_.all().size() : 0;
+    const Tensors means(mean.begin() + static_cast<std::ptrdiff_t>(count),
+                        mean.end());
+    mean.resize(count);
+    return {.agreed = AgreedWeights{
+                .weights = rules_.policy ? rules_.policy->consensus(mean)
+                                         : values_of(trained_.tensors()),
+                .buffers = statistics_.with(means)}};
+  }
+
+ private:
+  Group& group_;
+  TrainedTensors& trained_;
+  const ReplicaRules& rules_;
+  const Statistics statistics_;
+};
+
+class CentreAgreement final : public Exchange {
+ public:
+  explicit CentreAgreement(const ExchangeSite& site)
+      : centre_(*site.centre),
+        statistics_(site.block, site.kind.mean_statistics) {}
+
+  void publish(const ExchangeContext& /*context*/) override {
+    const at::NoGradGuard no_grad;
+    centre_.arrive(copies_of(statistics_.own()));
+  }
+
+  Taken settle(const ExchangeContext& /*context*/) override {
+    const at::NoGradGuard no_grad;
+    centre_.await_rest();
+    const Centre* centre = centre_.owned();
+    if (centre == nullptr) return {};
+    return {.agreed = AgreedWeights{
+                .weights = centre->at_rest().weights,
+                .buffers = statistics_.with(centre->at_rest().statistics)}};
+  }
+
+ private:
+  CentreLink& centre_;
+  const Statistics statistics_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> agreement(const ExchangeSite& site) {
+  if (site.centre != nullptr) return std::make_unique<CentreAgreement>(site);
+  if (site.group != nullptr) return std::make_unique<GroupAgreement>(site);
+  return nullptr;
+}
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+// What a replica brings to the centre of its block, and takes from it.
+#include <memory>
+#include <utility>
+
+#include <c10/core/GradMode.h>
+
+#include "lib/workers/exchanges/exchange.h"
+#include "lib/workers/exchanges/published.h"
+
+namespace sluice {
+
+std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site);
+std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site);
+
+namespace {
+
+/// What a replica takes away: of gradients an update, or else weights.
+Taken taken_of(const ExchangeContext& context, ServerAnswer served) {
+  if (context.plan.exchange.what == ExchangedTensors::gradients)
+    return {.update = std::move(served)};
+  return combined(context.plan.exchange, std::move(served.tensors));
+}
+
+class Pushes final : public Exchange {
+ public:
+  explicit Pushes(const ExchangeSite& site)
+      : centre_(*site.centre), trained_(site.trained) {}
+
+  /// It is on its way: what it brings, settle() hands over.
+  void publish(const ExchangeContext& /*context*/) override {}
+
+  Taken settle(const ExchangeContext& context) override {
+    const at::NoGradGuard no_grad;
+    if (context.plan.exchange.quorum.is_there())
+      return {.visit = CentreVisit{.place = centre_.bring(push_of(context)),
+                                   .is_over = false}};
+    ServerAnswer served = centre_.visit(push_of(context));
+    const CentreVisit visit{.place = served.place, .missed = served.missed};
+    Taken taken = taken_of(context, std::move(served));
+    taken.visit = visit;
+    return taken;
+  }
+
+ private:
+  Push push_of(const ExchangeContext& context) const {
+    const bool is_gradients =
+        context.plan.exchange.what == ExchangedTensors::gradients;
+    return {.member = centre_.member(),
+            .tensors = is_gradients ? laid_out_like(trained_.tensors(),
+                                                    context.gradients)
+                                    : copies_of(values_of(trained_.tensors())),
+            .info = context.info,
+            .clock = context.version,
+            .batch = context.action.batch};
+  }
+
+  CentreLink& centre_;
+  TrainedTensors& trained_;
+};
+
+class Pulls final : public Exchange {
+ public:
+  explicit Pulls(const ExchangeSite& site) : centre_(*site.centre) {}
+
+  void publish(const ExchangeContext& /*context*/) override {}
+
+  Taken settle(const ExchangeContext& context) override {
+    MergeResult merged = centre_.take(context.action.arrived > 0);
+    CentreVisit visit{.place = merged.served.place};
+    Taken taken = taken_of(context, std::exchange(merged.served, {}));
+    visit.merged = std::move(merged);
+    taken.visit = std::move(visit);
+    return taken;
+  }
+
+ private:
+  CentreLink& centre_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site) {
+  if (site.centre == nullptr) return nullptr;
+  return std::make_unique<Pushes>(site);
+}
+
+std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site) {
+  if (site.centre == nullptr) return nullptr;
+  return std::make_unique<Pulls>(site);
+}
+
+}  // namespace sluice
