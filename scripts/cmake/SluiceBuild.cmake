@@ -149,7 +149,7 @@ function(sluice_library name folder)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(folder STREQUAL "experiments")
     set(fetching
-      "/experiments/(data/(download|fetch|unpack)|program/fetch_command)\\.cpp$")
+      "/experiments/(data/fetch/[a-z_]+|program/fetch_command)\\.cpp$")
     set(apart ${sources})
     list(FILTER apart INCLUDE REGEX "${fetching}")
     list(FILTER sources EXCLUDE REGEX "${fetching}")

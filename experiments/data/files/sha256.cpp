@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kHashedBytes = std::size_t{1} << 20;  // at once
 
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -49,7 +49,7 @@ class Sha256 {
 std::string sha256_of_file(const std::string& path) {
   Sha256 sum;
   std::ifstream file(path, std::ios::binary);
-  std::vector<char> chunk(kChunkBytes);
+  std::vector<char> chunk(kHashedBytes);
   while (file) {
     file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
     sum.add(chunk.data(), static_cast<std::size_t>(file.gcount()));

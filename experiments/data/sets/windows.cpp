@@ -24,10 +24,6 @@ std::int64_t offset_of(const Windows& windows, EpochKey key) {
       random.below(static_cast<std::uint64_t>(windows.context)));
 }
 
-std::size_t size_of(std::int64_t count) {
-  return static_cast<std::size_t>(count);
-}
-
 /// Tokens that inputs may have, from the first one of the split on.
 std::int64_t tokens_of_inputs(const Windows& windows) {
   return windows.count * windows.context +
@@ -42,7 +38,7 @@ InputTable table_of(const Windows& windows, const ReadTokens& read) {
   auto* row = rows.mutable_data_ptr<std::int32_t>();
   std::vector<std::int64_t> piece;
   for (std::int64_t done = 0; done < count; done += std::ssize(piece)) {
-    piece.resize(size_of(std::min(kPiece, count - done)));
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, count - done)));
     read(windows.begin + done, piece);
     for (const std::int64_t token : piece)
       *row++ = static_cast<std::int32_t>(token);
@@ -97,7 +93,7 @@ class WindowSamples final : public Samples {
     for (const std::int64_t index : indices) {
       const std::int64_t first = position(index, key);
       *place++ = first - windows_.begin;
-      read_(first + 1, {label, size_of(windows_.context)});
+      read_(first + 1, {label, static_cast<std::size_t>(windows_.context)});
       label += windows_.context;
     }
     return batch;

@@ -24,8 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kTerminalPeriod(1);
-constexpr std::chrono::seconds kPlainPeriod(10);
+constexpr std::chrono::seconds kWatchPeriod(1);
+constexpr std::chrono::seconds kLinePeriod(10);
 constexpr std::uint64_t kMostStatusBytes = std::uint64_t{64} << 20;
 /// Age of a block's last status from which `watch` names the block.
 constexpr double kSilence = 5;  // s
@@ -222,7 +222,7 @@ void watch(const std::string& folder, bool once) {
     std::fflush(stdout);
     if (parsed(status).value("state", "") == kDied) say_died(folder);
     if (once || is_over(status)) return;
-    std::this_thread::sleep_for(is_terminal ? kTerminalPeriod : kPlainPeriod);
+    std::this_thread::sleep_for(is_terminal ? kWatchPeriod : kLinePeriod);
   }
 }
 
