@@ -35,13 +35,14 @@ const BlockPlan& FreeRunning::plan() const {
 
 void FreeRunning::give(const Grant& grant) {
   if (!std::exchange(has_begun_, true)) {
-    next_ = grant.first_turn;
-    turn_ = next_ - 1;
+    grant_ = grant;
+    next_ = plan().micro_batches.first_of(grant.first_turn);
+    turn_ = grant.first_turn - 1;
   }
   grant_ = grant;
-  SLUICE_CHECK(grant.first_turn == next_,
-               "block {}: turns from {} on are granted after {}", plan().block,
-               grant.first_turn, next_);
+  SLUICE_CHECK(plan().micro_batches.first_of(grant.first_turn) == next_,
+               "block {}: turns from {} on are granted after batch {}",
+               plan().block, grant.first_turn, next_);
   evaluated_ = 0;
   saved_ = !grant.checkpoint;
   has_agreed_ = !plan().exchange.agrees ||
@@ -49,7 +50,7 @@ void FreeRunning::give(const Grant& grant) {
 }
 
 bool FreeRunning::turns_are_over(const Ledger& ledger) const {
-  if (next_ < grant_.end_turn || is_due(ledger)) return false;
+  if (next_ < end() || is_due(ledger)) return false;
   // A backward that waits for no gradient from above belongs to the turn of its
   // forward.
   if (!plan().gradient_from_above && !ledger.with(Mark::in_flight).empty())
@@ -61,19 +62,26 @@ bool FreeRunning::turns_are_over(const Ledger& ledger) const {
 bool FreeRunning::is_due(const Ledger& ledger) const {
   const std::set<BatchRound>& summed = ledger.with(Mark::summed);
   if (std::ssize(summed) < plan().accumulate) return false;
-  return std::distance(summed.lower_bound({grant_.first_batch, 0}),
-                       summed.end()) >= plan().accumulate;
+  const std::int64_t first = plan().micro_batches.first_of(grant_.first_batch);
+  return std::distance(summed.lower_bound({first, 0}), summed.end()) >=
+         plan().accumulate;
 }
 
 Action FreeRunning::action(Op op, std::int64_t batch) const {
   return {op, batch, turn_, grant_.phase};
 }
 
+std::int64_t FreeRunning::end() const {
+  return plan().micro_batches.first_of(grant_.end_turn);
+}
+
 std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
   const Action update = action(Op::update, batch);
   const ReplicaExchange& exchange = plan().exchange;
   const std::int64_t updates =
-      (batch - grant_.first_batch + 1) / plan().accumulate;
+      plan().micro_batches.by_arrival
+          ? updates_ + 1
+          : (batch - grant_.first_batch + 1) / plan().accumulate;
   const bool is_exchanged = exchange.what != ExchangedTensors::nothing &&
                             (updates + exchange.offset) % exchange.every == 0;
   if (!is_exchanged) return {update};
@@ -130,8 +138,9 @@ std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
         actions_of_update(ledger.with(Mark::summed).rbegin()->batch).front()};
   if (turns_are_over(ledger)) return after_turns();
   std::vector<Action> all = overdue(ledger);
-  if (next_ < grant_.end_turn && room(ledger) > 0)
-    all.push_back({Op::forward, next_, next_, grant_.phase});
+  if (next_ < end() && room(ledger) > 0)
+    all.push_back({Op::forward, next_, plan().micro_batches.turn_of(next_),
+                   grant_.phase});
   return all;
 }
 
@@ -145,8 +154,9 @@ std::int64_t FreeRunning::room(const Ledger& ledger) const {
 
 void FreeRunning::did(const Action& action) {
   if (action.op == Op::forward) {
-    turn_ = action.batch;
+    turn_ = plan().micro_batches.turn_of(action.batch);
     next_ = action.batch + 1;
+    ++forwards_;
   }
   if (action.op == Op::settle && !action.dropped.empty())
     next_ = action.dropped.back() + 1;
@@ -160,6 +170,7 @@ void FreeRunning::did(const Action& action) {
     const std::vector<Action> all = actions_of_update(action.batch);
     due_.assign(all.begin() + 1, all.end());
   }
+  if (action.op == Op::update) ++updates_;
   if (action.op == Op::evaluate) ++evaluated_;
   if (action.op == Op::save) saved_ = true;
 }
@@ -169,14 +180,17 @@ void FreeRunning::see(const MessageHead& first) {
   // Actions that follow the turns of a grant, or belong to the next one, lie
   // behind all batches of this one.
   const std::int64_t batch =
-      first.kind == MessageKind::activation ? first.batch : grant_.end_turn;
-  next_ = std::max(next_, std::min(batch, grant_.end_turn));
+      first.kind == MessageKind::activation ? first.batch : end();
+  next_ = std::max(next_, std::min(batch, end()));
+}
+
+void FreeRunning::see_deal(std::optional<std::int64_t> batch) {
+  next_ = std::min(batch.value_or(end()), end());
 }
 
 std::vector<std::int64_t> FreeRunning::behind(std::int64_t turn) const {
   std::vector<std::int64_t> all;
-  for (std::int64_t each = next_; each <= turn && each < grant_.end_turn;
-       ++each)
+  for (std::int64_t each = next_; each <= turn && each < end(); ++each)
     all.push_back(each);
   return all;
 }

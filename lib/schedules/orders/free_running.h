@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "lib/schedules/plan/action.h"
@@ -21,6 +22,9 @@ class FreeRunning {
   /// in_flight > 0.
   explicit FreeRunning(std::vector<BlockPlan> phases);
 
+  /// To be called before give() where the block goes on: updates that it has
+  /// made since its pipe began.
+  void begin_after(std::int64_t updates) { updates_ = updates; }
   /// The turns that it may do next, and what follows them. Only when is_done().
   /// The first grant says with which turn it begins.
   void give(const Grant& grant);
@@ -44,15 +48,23 @@ class FreeRunning {
   /// What comes next from below. Where batches may be dropped there, it says
   /// which ones never come.
   void see(const MessageHead& first);
+  /// The batch that a dealer would give the block now; nothing: all that its
+  /// grant has are dealt. Until then the number of its forward is open.
+  void see_deal(std::optional<std::int64_t> batch);
   /// Batches that the block leaves out of its grant, because the others have
   /// done that turn without it.
   std::vector<std::int64_t> behind(std::int64_t turn) const;
-  /// Number of turns begun, with those of dropped batches.
-  std::int64_t turns() const { return next_; }
+  /// Number of turns begun, with those of dropped batches; of dealt batches,
+  /// those that the block has begun itself.
+  std::int64_t turns() const {
+    return plan().micro_batches.by_arrival ? forwards_ : next_;
+  }
 
  private:
   /// Whether only what follows the turns of its grant is left, or nothing.
   bool turns_are_over(const Ledger& ledger) const;
+  /// One past the last batch of its grant.
+  std::int64_t end() const;
   /// Whether a window is full.
   bool is_due(const Ledger& ledger) const;
   Action action(Op op, std::int64_t batch) const;
@@ -69,8 +81,10 @@ class FreeRunning {
   std::vector<BlockPlan> phases_;
   Grant grant_ = {};
   bool has_begun_ = false;
-  std::int64_t next_ = 0;       // the batch of its next forward
-  std::int64_t turn_ = -1;      // that of its last one
+  std::int64_t next_ = 0;   // the batch of its next forward
+  std::int64_t turn_ = -1;  // that of its last one
+  std::int64_t forwards_ = 0;
+  std::int64_t updates_ = 0;
   std::int64_t evaluated_ = 0;  // batches after the turns
   bool has_agreed_ = true;      // with the other replicas, after the turns
   std::deque<Action> due_;      // the rest of an exchange or update

@@ -4,6 +4,12 @@
 
 namespace sluice {
 
+/// Which replica has which batch.
+enum class Dealing : std::uint8_t {
+  shares,  ///< replica r of R has every R-th, whatever the others do
+  arrival  ///< whoever asks first has the next: work follows speed
+};
+
 /// How many batches the source deals out in a turn: one for each replica. A run
 /// that was continued with another number of replicas has that number since
 /// some turn: then the turns of all take up where the deals of those before

@@ -53,6 +53,7 @@ std::string Ledger::lacks(const Action& action) const {
 }
 
 void Ledger::did(const BlockPlan& plan, const Action& action) {
+  if (action.op == Op::update) ++updates_;
   const OpRow& row = row_of(action.op);
   if (row.takes && row.takes_all)
     marked(*row.takes).clear();

@@ -41,6 +41,10 @@ class Ledger {
   /// lockstep.
   void set(Mark mark, std::int64_t batch) { marked(mark).insert({batch, 0}); }
 
+  /// Updates since the pipe began.
+  std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }
+
   /// Batches that have the mark, the oldest first.
   const std::set<BatchRound>& with(Mark mark) const {
     return marked_[static_cast<std::size_t>(mark)];
@@ -52,6 +56,7 @@ class Ledger {
   }
 
   std::array<std::set<BatchRound>, kMarks> marked_;
+  std::int64_t updates_ = 0;
 };
 
 }  // namespace sluice

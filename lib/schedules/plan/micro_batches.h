@@ -24,17 +24,23 @@ struct MicroBatches {
   /// batch n to that of replica_with().
   std::int64_t dealt = 1;
   std::int64_t members = 1;
+  /// Whether a dealer gives each batch to the replica that asks for one first
+  /// (replicas/dealer.h). Then batches have the same numbers in all replicas,
+  /// and a turn is deals.replicas of them, whoever trains on them.
+  bool by_arrival = false;
 
   /// The one rule by which batches find replicas.
   int replica_with(std::int64_t batch) const {
     return static_cast<int>(batch % members) + 1;
   }
   std::int64_t turn_of(std::int64_t batch) const {
-    return batch / (count * dealt);
+    return batch / (count * numbered());
   }
   std::int64_t first_of(std::int64_t turn) const {
-    return turn * count * dealt + (dealt > 1 ? replica - 1 : 0);
+    return turn * count * numbered() + (dealt > 1 ? replica - 1 : 0);
   }
+  /// Numbers of batches, or of turns of several, that a turn takes.
+  std::int64_t numbered() const { return by_arrival ? deals.replicas : dealt; }
   /// The replica's batch of that index, from 0, in the turn.
   std::int64_t batch_of(std::int64_t turn, std::int64_t index) const {
     return first_of(turn) + index * members;
@@ -48,7 +54,8 @@ struct MicroBatches {
   /// The batch's number among those of all replicas: what its samples and
   /// random numbers are keyed by.
   std::int64_t source_batch(std::int64_t batch) const {
-    if (dealt > 1) return deals.before(turn_of(batch)) + batch % dealt;
+    if (numbered() > 1)
+      return deals.before(turn_of(batch)) + batch % numbered();
     return deal_of(turn_of(batch)) * count + batch % count;
   }
   /// Number of samples of a turn; meaningful for M > 1.
@@ -82,6 +89,7 @@ struct MicroBatches {
     return dealt > 1 ? 1 / static_cast<double>(in_turn()) : share_of(batch);
   }
   bool ends_turn(std::int64_t batch) const {
+    if (by_arrival) return true;  // of its replica
     const std::int64_t turn = turn_of(batch);
     return batch == batch_of(turn, batches_in(turn) - 1);
   }

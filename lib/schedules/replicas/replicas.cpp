@@ -67,6 +67,34 @@ void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
         boundary);
 }
 
+/// Checks that replicas may have as many batches as they come for.
+void check_arrival(const RunPlan& one, const ReplicaExchange& exchange) {
+  constexpr const char* kShares = "set replicas.deal = 'shares'";
+  if (!runs_free(one))
+    throw UserError(
+        "replicas.deal = 'arrival' is for replicas with clocks of their own, "
+        "and in lockstep all have as many batches: set schedule = 'free', or "
+        "{}",
+        kShares);
+  if (exchange.quorum.is_there() &&
+      exchange.what == ExchangedTensors::gradients)
+    throw UserError(
+        "replicas.deal = 'arrival': with policy = 'all_reduce' replicas wait "
+        "for each other's gradients of a turn, and so have as many batches: "
+        "{}",
+        kShares);
+  if (one.depth() > 1)
+    throw UserError(
+        "replicas.deal = 'arrival' is for replicas of one block: set blocks = "
+        "1, or {}",
+        kShares);
+  if (one.blocks.front().accumulate > 1)
+    throw UserError(
+        "replicas.deal = 'arrival' counts each batch as an update: set "
+        "accumulate = 1, or {}",
+        kShares);
+}
+
 void check(const RunPlan& one, const ReplicaExchange& exchange) {
   SLUICE_CHECK(runs_free(one) || !exchange.served,
                "replicas in lockstep are served in their order");
@@ -77,11 +105,13 @@ void check(const RunPlan& one, const ReplicaExchange& exchange) {
 }  // namespace
 
 RunPlan with_replicas(const RunPlan& one, int replicas,
-                      const ReplicaExchange& exchange, bool stagger) {
+                      const ReplicaExchange& exchange, bool stagger,
+                      Dealing dealing) {
   SLUICE_CHECK(one.replicas == 1, "replicas of {} replicas", one.replicas);
   if (replicas == 1) return one;
   check(one, exchange);
   check_graph(exchange.graph, replicas);
+  if (dealing == Dealing::arrival) check_arrival(one, exchange);
   RunPlan all = one;
   all.replicas = replicas;
   all.blocks.clear();
@@ -93,6 +123,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
       block.seating.first = (replica - 1) * executors_of(one);
       block.micro_batches.deals.replicas = replicas;
       block.micro_batches.replica = replica;
+      block.micro_batches.by_arrival = dealing == Dealing::arrival;
       block.exchange = exchange;
       block.exchange.members = replicas;
       if (stagger)
@@ -194,6 +225,7 @@ RunPlan first_replica(const RunPlan& plan) {
     block.exchange = {};
     block.micro_batches.deals = {};
     block.micro_batches.dealt = 1;
+    block.micro_batches.by_arrival = false;
     block.micro_batches.members = 1;
   }
   return one;

@@ -13,9 +13,10 @@ namespace sluice {
 /// The plan of so many replicas, of which each has all blocks, made from that
 /// of one. `exchange` is for all blocks, members and offset left out; `stagger`
 /// spreads the exchanges of the blocks' weights over the updates between two.
-/// Throws UserError where the plan admits no replicas.
+/// Throws UserError where the plan admits no replicas, or not such a dealing.
 RunPlan with_replicas(const RunPlan& one, int replicas,
-                      const ReplicaExchange& exchange, bool stagger = false);
+                      const ReplicaExchange& exchange, bool stagger = false,
+                      Dealing dealing = Dealing::shares);
 
 /// Plan with a number of replicas for each block, index k-1, of which each
 /// divides the largest, R. A turn is R batches for every block, so that a

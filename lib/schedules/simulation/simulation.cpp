@@ -123,7 +123,13 @@ void Simulation::give(int block, const Grant& grant) {
   if (mine.seating.chunks > 1) return give_shared(block, grant);
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = by_block(lanes_, block);
-  if (!lane.chooser) lane.chooser.emplace(phases_of(plans_, block));
+  if (!lane.chooser) {
+    lane.chooser.emplace(phases_of(plans_, block));
+    lane.chooser->begin_after(lane.ledger.updates());
+  }
+  if (is_dealt_to(block))
+    dealer_.open(mine.micro_batches.first_of(grant.first_turn),
+                 mine.micro_batches.first_of(grant.end_turn));
   SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
                "block {} is given turns before it has done its last", block);
   lane.chooser->give(grant);
@@ -253,6 +259,7 @@ std::optional<TimedAction> Simulation::next() {
   meet(chosen, action, end);
   rest(chosen, action, end);
   if (lane.chooser) {
+    if (action.op == Op::forward && is_dealt_to(chosen)) take_deal(action);
     lane.chooser->did(action);
     lane.admissions.did(action, lane.chooser->room(lane.ledger), end);
   }

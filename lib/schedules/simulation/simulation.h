@@ -18,6 +18,7 @@
 #include "lib/schedules/plan/ledger.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/schedules/plan/plan.h"
+#include "lib/schedules/replicas/dealer.h"
 #include "lib/schedules/simulation/costs.h"
 #include "lib/schedules/simulation/simulated_channel.h"
 
@@ -197,6 +198,9 @@ class Simulation {
   bool merge_those_who_wait();
   void take_merged(int seat, double now, Action& action);
   void choose(int block);
+  /// Whether a dealer has the batches of that seat's forwards.
+  bool is_dealt_to(int seat) const;
+  void take_deal(const Action& forward);
   /// Time at which all that the block's next action takes had come; 0 where
   /// that doesn't matter to the block.
   double arrived_at(int block) const;
@@ -258,6 +262,7 @@ class Simulation {
   std::map<std::pair<int, std::int64_t>, Meeting>
       meetings_;                        // by block, and how many were before
   std::map<int, CentreQueue> centres_;  // by block
+  Dealer dealer_;                       // of free replicas, by arrival
   std::vector<std::int64_t> done_;      // by executor: its actions
   std::vector<SimulatedChannel> up_;    // index of the link - 1
   std::vector<SimulatedChannel> down_;  // index of the link - 1

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/by_block.h"
+#include "lib/base/error.h"
 #include "lib/schedules/plan/op_table.h"
 #include "lib/schedules/simulation/simulation.h"
 
@@ -181,6 +182,7 @@ std::optional<double> Simulation::input_since(int block) const {
 void Simulation::choose(int block) {
   Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) return;
+  if (is_dealt_to(block)) lane.chooser->see_deal(dealer_.next());
   if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
     const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
     lane.chooser->see({first.kind, first.batch});
@@ -201,6 +203,19 @@ void Simulation::choose(int block) {
     best = choice;
   }
   lane.actions = {best};
+}
+
+bool Simulation::is_dealt_to(int seat) const {
+  const BlockPlan& mine = by_block(plans_.front().blocks, seat);
+  return mine.micro_batches.by_arrival && mine.block == 1;
+}
+
+void Simulation::take_deal(const Action& forward) {
+  constexpr int kAny = 1;  // no replica is lost here
+  const auto batch = dealer_.deal(kAny, forward.batch + 1);
+  SLUICE_CHECK(batch == forward.batch, "batch {} isn't the next that is dealt",
+               forward.batch);
+  dealer_.took(kAny, *batch);
 }
 
 double Simulation::arrived_at(int block) const {

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace sluice {
+
+/// Deals the batches of a run to its replicas, each to the one that asks first,
+/// in the order of their numbers. A batch that a lost replica had is dealt
+/// again. Knows no clock. For one thread at a time.
+class Dealer {
+ public:
+  /// Deals batches before `end` from now on; `first` is the first of all, where
+  /// none has been dealt before.
+  void open(std::int64_t first, std::int64_t end);
+  /// The batch that the next replica gets; nothing: all before `end` are dealt.
+  std::optional<std::int64_t> next(std::int64_t end) const;
+  std::optional<std::int64_t> next() const { return next(end_); }
+  /// Deals that one to a replica, from 1.
+  std::optional<std::int64_t> deal(int replica, std::int64_t end);
+  /// Notes that what the replica made of a batch was taken, and so of those
+  /// that it was dealt before.
+  void took(int replica, std::int64_t batch);
+  /// Takes back what a lost replica had. Returns how many batches.
+  std::int64_t take_back(int replica);
+
+ private:
+  std::optional<std::int64_t> next_;  // never dealt yet
+  std::int64_t end_ = 0;
+  std::set<std::int64_t> returned_;
+  std::map<int, std::set<std::int64_t>> held_;  // by replica
+};
+
+}  // namespace sluice
