@@ -83,6 +83,13 @@ void ReplicaSettings::describe(Fields& fields) {
                "the processes with, whose order is its own; nccl, NCCL's "
                "between GPUs, one for each replica of a block, whose order is "
                "its own too"});
+  fields.key(
+      "deal", dealing,
+      {{"shares", Dealing::shares}, {"arrival", Dealing::arrival}},
+      {.text = "with schedule = 'free', which batches a replica has: its "
+               "share, every count-th, so that the slowest one ends the "
+               "run; or the next one whenever it comes, so that its "
+               "work follows its speed, in one block"});
   fields.key("statistics", kind.mean_statistics,
              {{"mean", true}, {"first", false}},
              {.text = "BatchNorm's statistics that evaluations and checkpoints "

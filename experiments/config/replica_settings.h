@@ -24,6 +24,7 @@ struct ReplicaSettings {
   std::string policy = "all_reduce";   ///< a row of replica_policies()
   std::string compress = "none";       ///< a row of compressors()
   GroupKind group = GroupKind::links;  ///< between processes
+  Dealing dealing = Dealing::shares;   ///< of a free schedule
   ReplicaKind kind = {};
 
   void describe(Fields& fields);

@@ -24,14 +24,24 @@ std::optional<Action> FreeLoop::ready_choice() {
   SteadyTime came = {};
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (!seat_.is_ready(choices[i])) continue;
-    if (!chooser_.goes_by_arrival()) return std::move(choices[i]);
+    if (!chooser_.goes_by_arrival()) return dealt(choices[i]);
     const SteadyTime its = arrival_of(choices[i]);
     if (first < choices.size() && its >= came) continue;
     came = its;
     first = i;
   }
   if (first == choices.size()) return std::nullopt;
-  return std::move(choices[first]);
+  return dealt(choices[first]);
+}
+
+/// The choice, where it is a forward with the batch that a dealer gives for it;
+/// nothing: all are dealt.
+std::optional<Action> FreeLoop::dealt(const Action& choice) {
+  if (choice.op != Op::forward || !seat_.is_dealt_to()) return choice;
+  const std::optional<std::int64_t> batch = seat_.deal(grant_);
+  chooser_.see_deal(batch);
+  if (!batch) return ready_choice();
+  return chooser_.choices(seat_.ledger()).back();
 }
 
 SteadyTime FreeLoop::arrival_of(const Action& choice) const {
@@ -58,7 +68,10 @@ std::string FreeLoop::carry_out(const Grant& grant) {
   SLUICE_CHECK(chooser_.is_done(seat_.ledger()),
                "block {} is given turns before it has done its last",
                seat_.block());
+  if (!std::exchange(has_begun_, true))
+    chooser_.begin_after(seat_.ledger().updates());
   chooser_.give(grant);
+  grant_ = grant;
   while (!chooser_.is_done(seat_.ledger())) {
     const std::uint64_t heard = bell_->rung();
     seat_.ports().flush();

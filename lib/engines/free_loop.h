@@ -29,6 +29,7 @@ class FreeLoop {
 
  private:
   std::optional<Action> ready_choice();
+  std::optional<Action> dealt(const Action& choice);
   SteadyTime arrival_of(const Action& choice) const;
   void execute(Action action);
 
@@ -37,6 +38,8 @@ class FreeLoop {
   Admissions<SteadyTime> admissions_;
   const SeatRunner runner_;
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  bool has_begun_ = false;
+  Grant grant_ = {};
   std::string done_;
 };
 

@@ -140,6 +140,7 @@ ServerAnswer Centre::serve(Push push) {
   std::unique_lock lock(mutex_);
   wait(lock, "the centre to open", [&] { return is_open_; });
   check_all_are_there();
+  dealer_.took(push.member);
   ServerAnswer served = rule_->serve(std::move(push));
   served.place = next_place();
   return served;
@@ -159,6 +160,7 @@ std::int64_t Centre::bring(Push push) {
   SLUICE_CHECK(gathering_.has_value(), "{}: its centre merges nothing", name_);
   const std::int64_t place = next_place();
   const int member = push.member;
+  dealer_.took(member);
   if (gathering_->bring(member, push.batch)) {
     by_block(brought_, member) = std::move(push);
     merge_if_complete();
@@ -224,6 +226,13 @@ MergeResult Centre::take(int member, bool told) {
   return *std::exchange(mine, std::nullopt);
 }
 
+std::optional<std::int64_t> Centre::deal(int member, std::int64_t first,
+                                         std::int64_t end) {
+  const std::lock_guard lock(mutex_);
+  dealer_.open(first, end);
+  return dealer_.deal(member, end);
+}
+
 void Centre::arrive(int member, Tensors statistics) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
@@ -256,6 +265,7 @@ void Centre::lose(int member) {
   const at::NoGradGuard no_grad;
   if (!lost_.insert(member).second) return;
   gathering_->lose(member);
+  dealer_.take_back(member);
   by_block(brought_, member) = {};
   // The lost replica may have been one of the quorum: without it the grace
   // begins anew once the quorum is complete again.

@@ -15,6 +15,7 @@
 
 #include "lib/base/messages/channel.h"
 #include "lib/schedules/plan/gathering.h"
+#include "lib/schedules/replicas/dealer.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 
@@ -125,6 +126,11 @@ class Centre {
   /// Waits until that is merged, or until the grace of a quorum is over. told:
   /// a schedule says that it is time.
   MergeResult take(int member, bool told);
+  /// The next batch of those from `first` to before `end`, where a dealer deals
+  /// (MicroBatches::by_arrival), at the centre of block 1; nothing: all are
+  /// dealt. What a replica has when it is lost is dealt again. Doesn't wait.
+  std::optional<std::int64_t> deal(int member, std::int64_t first,
+                                   std::int64_t end);
   /// The replica brings nothing more until all have come so far.
   void arrive(int member, Tensors statistics);
   /// Waits until all have come so far as often as the caller, `times`.
@@ -159,6 +165,7 @@ class Centre {
   std::unique_ptr<CentreRule> rule_;
   std::vector<std::string> names_;
   at::Tensor served_;  // [1]: pushes
+  Dealer dealer_;
   bool is_open_ = false;
   /// The first replica that has left, or that was failed here; 0: none.
   int gone_ = 0;
@@ -193,6 +200,9 @@ class CentreLink {
   /// Calls Centre::bring() and take().
   virtual std::int64_t bring(Push push) = 0;
   virtual MergeResult take(bool told) = 0;
+  /// Calls Centre::deal().
+  virtual std::optional<std::int64_t> deal(std::int64_t first,
+                                           std::int64_t end) = 0;
   /// Calls Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;

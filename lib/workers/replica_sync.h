@@ -84,6 +84,11 @@ class ReplicaSync {
   /// No batch in flight may refer to them as they are.
   void before_forward();
 
+  /// Calls CentreLink::deal().
+  std::optional<std::int64_t> deal(std::int64_t first, std::int64_t end) {
+    return centre_->deal(first, end);
+  }
+
   /// Bytes that the centre keeps, if it lies with this replica.
   std::optional<std::int64_t> centre_bytes() const;
   /// Most bytes that a centre for so many replicas of this block would keep.

@@ -159,6 +159,16 @@ class Seat {
   /// The latest turn that replicas had made when this one, whose gradient may
   /// have come too late, took what they made; -1: none, or they drop nothing.
   std::int64_t merged_turn() const { return merged_turn_; }
+  /// Whether a dealer has the batches of the seat's forwards, which the next
+  /// one then is; nothing: all of the grant are dealt.
+  bool is_dealt_to() const {
+    return plan().micro_batches.by_arrival && block() == 1;
+  }
+  std::optional<std::int64_t> deal(const Grant& grant) {
+    const MicroBatches& cut = plan().micro_batches;
+    return replicas_.deal(cut.first_of(grant.first_turn),
+                          cut.first_of(grant.end_turn));
+  }
   /// Counts turns that are left out because other replicas have merged without
   /// this one.
   void left_out(std::size_t turns) {

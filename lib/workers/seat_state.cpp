@@ -32,6 +32,8 @@ NamedTensors Seat::state() const {
   save_number(number_of(plan().weights), me + ".weights", all);
   if (plan().in_flight > 0)
     save_number(plan().in_flight, me + ".in_flight", all);
+  if (plan().micro_batches.by_arrival)
+    save_number(ledger_.updates(), me + ".updates", all);
   view_->save(name_in_state("views"), all);
   held_.save(block(), *view_, all);
   sent_down_.save(name_in_state("sent"), all);
@@ -78,6 +80,8 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   window_.restore(name_in_state("accumulated"), saved, device());
   restore_known_late(saved);
   restore_counts(saved);
+  if (saved.has(me + ".updates"))
+    ledger_.set_updates(saved.number(me + ".updates"));
   if (sources_.training) sources_.training->restore(state, source);
 }
 
@@ -161,7 +165,9 @@ void Seat::start_free(const Grant& first) {
   first_batch_ = first.first_batch;
   for (const auto& [batch, down] : sent_down_.take())
     send_down({.batch = batch}, down);
+  const std::int64_t updates = ledger_.updates();
   ledger_ = {};
+  ledger_.set_updates(updates);
   held_.mark_in(ledger_);
   for (std::int64_t i = 0; i < window_.batches; ++i)
     ledger_.set(Mark::summed, window_.first_turn + i);

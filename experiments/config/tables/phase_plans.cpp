@@ -125,7 +125,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                                    exchange_of(experiment, model_norm))
             : with_replicas(one, static_cast<int>(replicas.count),
                             exchange_of(experiment, model_norm),
-                            replicas.kind.stagger));
+                            replicas.kind.stagger, replicas.dealing));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
   }

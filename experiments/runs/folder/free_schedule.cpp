@@ -168,10 +168,13 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
   return actions;
 }
 
-std::vector<Action> with_turns(std::vector<Action> actions) {
+std::vector<Action> with_turns(const BlockPlan& plan,
+                               std::vector<Action> actions) {
   std::int64_t newest = -1;
   for (Action& action : actions) {
-    if (action.op == Op::forward) newest = action.batch;
+    if (action.op == Op::forward)
+      newest = plan.micro_batches.turn_of(action.batch);
+    if (action.kind == ExchangeKind::agreement) newest = action.batch - 1;
     action.turn = row_of(action.op).is_training ? newest : newest + 1;
   }
   return actions;

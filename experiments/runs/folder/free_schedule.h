@@ -52,9 +52,10 @@ std::string schedule_of_run(const std::string& folder);
 std::vector<std::vector<Action>> read_schedule(const std::string& path,
                                                const RunPlan& plan);
 
-/// Actions with the turns that the blocks counted, which the file leaves out:
-/// a turn is that of the newest batch that was forwarded.
-std::vector<Action> with_turns(std::vector<Action> actions);
+/// Actions with the turns that the seat counted, which the file leaves out: a
+/// turn is that of the newest batch that was forwarded.
+std::vector<Action> with_turns(const BlockPlan& plan,
+                               std::vector<Action> actions);
 
 /// Replicas that a run has lost, and that begin again at a checkpoint to which
 /// their blocks need not have come.

@@ -1,6 +1,7 @@
 #include "experiments/runs/seats/replica_ways.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -53,6 +54,11 @@ class ShownCentre final : public CentreLink {
   MergeResult take(bool told) override {
     const WaitScope waiting(heartbeat_, kAnyNeighbour);
     return centre_->take(told);
+  }
+  std::optional<std::int64_t> deal(std::int64_t first,
+                                   std::int64_t end) override {
+    const WaitScope waiting(heartbeat_, kAnyNeighbour);
+    return centre_->deal(first, end);
   }
   void arrive(Tensors statistics) override {
     centre_->arrive(std::move(statistics));

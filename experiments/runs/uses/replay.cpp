@@ -64,7 +64,8 @@ Schedule recorded_schedule(const std::string& folder, const RunPlan& plan) {
         "when a run ends",
         folder);
   Schedule schedule = read_schedule(path, plan);
-  for (auto& actions : schedule) actions = with_turns(std::move(actions));
+  for (std::size_t i = 0; i < schedule.size(); ++i)
+    schedule[i] = with_turns(plan.blocks[i], std::move(schedule[i]));
   return schedule;
 }
 

@@ -31,7 +31,8 @@ enum class CentreMessage : std::int64_t {
   end,
   bring,
   take,
-  failure
+  failure,
+  deal
 };
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
@@ -186,6 +187,13 @@ Message answer_of(Centre& centre, const Message& message, int member,
       return brought_over(centre, message, member);
     case CentreMessage::take:
       return message_of(centre.take(member, message.batch != 0));
+    case CentreMessage::deal: {
+      Message answer = message_for(CentreMessage::deal);
+      // One more than the batch: 0 is none.
+      answer.batch =
+          centre.deal(member, message.batch, message.turn).value_or(-1) + 1;
+      return answer;
+    }
     case CentreMessage::arrival:
       centre.arrive(member, copies_received(unpack(message, "x")));
       centre.await_rest(++arrivals);
@@ -249,6 +257,10 @@ class CentreOwner final : public CentreLink {
     return own_->bring(std::move(push));
   }
   MergeResult take(bool told) override { return own_->take(told); }
+  std::optional<std::int64_t> deal(std::int64_t first,
+                                   std::int64_t end) override {
+    return own_->deal(first, end);
+  }
   void arrive(Tensors statistics) override {
     own_->arrive(std::move(statistics));
   }
@@ -312,6 +324,17 @@ class RemoteCentre final : public CentreLink {
     message.batch = told ? 1 : 0;
     link_.sender->send(std::move(message));
     return merged_in(answer_to(CentreMessage::take));
+  }
+
+  std::optional<std::int64_t> deal(std::int64_t first,
+                                   std::int64_t end) override {
+    Message message = message_for(CentreMessage::deal);
+    message.batch = first;
+    message.turn = end;
+    link_.sender->send(std::move(message));
+    const std::int64_t batch = answer_to(CentreMessage::deal).batch;
+    if (batch == 0) return std::nullopt;
+    return batch - 1;
   }
 
   void arrive(Tensors statistics) override {

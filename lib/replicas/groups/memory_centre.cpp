@@ -1,6 +1,7 @@
 #include "lib/replicas/groups/memory_centre.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace sluice {
@@ -26,6 +27,10 @@ class MemoryCentreLink final : public CentreLink {
     return centre_->bring(std::move(push));
   }
   MergeResult take(bool told) override { return centre_->take(member_, told); }
+  std::optional<std::int64_t> deal(std::int64_t first,
+                                   std::int64_t end) override {
+    return centre_->deal(member_, first, end);
+  }
   void arrive(Tensors statistics) override {
     centre_->arrive(member_, std::move(statistics));
     ++arrivals_;

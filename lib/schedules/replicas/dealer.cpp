@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/error.h"
-
 namespace sluice {
 
 void Dealer::open(std::int64_t first, std::int64_t end) {
@@ -24,15 +22,6 @@ std::optional<std::int64_t> Dealer::deal(int replica, std::int64_t end) {
   if (returned_.erase(*batch) == 0) ++*next_;
   held_[replica].insert(*batch);
   return batch;
-}
-
-void Dealer::took(int replica, std::int64_t batch) {
-  std::set<std::int64_t>& held = held_[replica];
-  SLUICE_CHECK(
-      held.contains(batch),
-      "replica {} has made something of batch {}, which it wasn't dealt",
-      replica, batch);
-  held.erase(batch);
 }
 
 std::int64_t Dealer::take_back(int replica) {

@@ -20,9 +20,8 @@ class Dealer {
   std::optional<std::int64_t> next() const { return next(end_); }
   /// Deals that one to a replica, from 1.
   std::optional<std::int64_t> deal(int replica, std::int64_t end);
-  /// Notes that what the replica made of a batch was taken, and so of those
-  /// that it was dealt before.
-  void took(int replica, std::int64_t batch);
+  /// Notes that what the replica made of all that it was dealt was taken.
+  void took(int replica) { held_.erase(replica); }
   /// Takes back what a lost replica had. Returns how many batches.
   std::int64_t take_back(int replica);
 

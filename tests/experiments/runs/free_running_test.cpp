@@ -222,7 +222,7 @@ NamedTensors replayed(const std::string& config,
   Simulation simulation(experiment.plans, {}, experiment.capacities);
   for (std::size_t k = 0; k < lines.size(); ++k)
     simulation.extend(static_cast<int>(k) + 1,
-                      with_turns(actions_from_text(lines[k])));
+                      with_turns({}, actions_from_text(lines[k])));
   while (const auto timed = simulation.next())
     training.block(timed->seat).execute(timed->action);
   EXPECT_TRUE(simulation.finished()) << simulation.stuck();
