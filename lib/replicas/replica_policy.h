@@ -21,12 +21,12 @@ namespace sluice {
 
 /// What a replica has after an exchange of weights.
 struct Mixture {
-  /// Of an exchange of all: means of what all replicas have published, in the
+  /// Means of what all replicas have published, in an exchange of all, in the
   /// order of the parameters; of equal ones it is they (Group::finish_mean()).
-  /// It may be overwritten.
+  /// May be overwritten.
   Tensors mean = {};
-  /// Of one with peers: tensors that the replica and its peers have published,
-  /// in the order of the replicas; not to be written.
+  /// Tensors that the replica and its peers have published, in an exchange with
+  /// peers, in the order of the replicas; not to be written.
   std::vector<Tensors> published = {};
   std::size_t own = 0;  ///< index of its own
   /// Equal parts of what each of them has, of which one is this replica's; of

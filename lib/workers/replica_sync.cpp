@@ -93,7 +93,7 @@ void ReplicaSync::finish() {
   if (centre_) centre_->finish();
 }
 
-void ReplicaSync::keep(Taken taken) {
+void ReplicaSync::keep(ExchangeResult taken) {
   if (!taken.of_each.empty()) next_.of_each = std::move(taken.of_each);
   if (!taken.pulls.empty()) next_.pulls = std::move(taken.pulls);
   if (taken.update) next_.update = std::move(taken.update);

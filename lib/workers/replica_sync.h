@@ -56,7 +56,7 @@ class ReplicaSync {
   /// The exchange of that kind, which the run's config has.
   Exchange& exchange(ExchangeKind kind);
   /// Keeps for the next update what replicas have given for it.
-  void keep(Taken taken);
+  void keep(ExchangeResult taken);
   /// Gradients that the next update applies one by one; empty: those of the
   /// window are all.
   const std::vector<Tensors>& steps() const { return next_.of_each; }
@@ -116,7 +116,7 @@ class ReplicaSync {
   ReplicaRules rules_;
   std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
   std::array<std::unique_ptr<Exchange>, kExchanges> exchanges_;
-  Taken next_;  // what replicas have given for the next update
+  ExchangeResult next_;  // what replicas have given for the next update
   bool has_begun_ = false;
   bool was_restored_ = false;
 };

@@ -204,7 +204,7 @@ class Seat {
   void exchange(const Action& action);
   void settle(const Action& action);
   ExchangeContext context_of(const Action& action);
-  void take(const Action& settle, Taken taken);
+  void take(const Action& settle, ExchangeResult taken);
   void show_exchanged(const Action& settle);
   void note_visit(const Action& settle, const CentreVisit& visit);
   void take_combined(const Tensors& combined);

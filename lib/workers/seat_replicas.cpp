@@ -65,7 +65,7 @@ Learners& Seat::learners_of(const Action& exchange) {
 }
 
 void Seat::settle(const Action& action) {
-  Taken taken;
+  ExchangeResult taken;
   {
     const SeatClock::WaitScope waiting(clock_);
     taken = replicas_.exchange(action.kind).settle(context_of(action));
@@ -77,7 +77,7 @@ void Seat::settle(const Action& action) {
     pass_norm_down(action);
 }
 
-void Seat::take(const Action& settle, Taken taken) {
+void Seat::take(const Action& settle, ExchangeResult taken) {
   if (taken.gradients) window_.gradients = std::move(*taken.gradients);
   if (taken.lesson) step(learners_of(settle), std::move(*taken.lesson), settle);
   if (taken.agreed) {

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// Replicas that an exchange is between.
-enum class Between : std::uint8_t {
+enum class ExchangePartners : std::uint8_t {
   all,    ///< a settle waits until all have published
   peers,  ///< it waits for those that the plan's graph names
   centre  ///< it waits for the block's centre (ReplicaExchange::served)
@@ -31,7 +31,7 @@ struct ExchangeRow {
   std::string_view name = {};  ///< for people: "gradients"
   /// Number behind the batch in a schedule as text; 0: that of a window.
   std::int64_t number = 0;
-  Between between = Between::all;
+  ExchangePartners between = ExchangePartners::all;
   /// Whether it stands right behind that action in a program; nullptr: others
   /// put it there.
   bool (*is_due)(const BlockPlan& plan, const Grant& grant,

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-bool is_between(const Action& exchange, Between replicas) {
+bool is_between(const Action& exchange, ExchangePartners replicas) {
   return is_exchange(exchange.op) && row_of(exchange.kind).between == replicas;
 }
 
@@ -25,7 +25,8 @@ bool is_of_rest(const Action& action) {
 void Simulation::meet(int seat, const Action& action, double end) {
   if (!is_exchange(action.op)) return;
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
-  if (is_between(action, Between::centre)) return visit(seat, action, end);
+  if (is_between(action, ExchangePartners::centre))
+    return visit(seat, action, end);
   Lane& lane = by_block(lanes_, seat);
   const bool publishes = action.op == Op::exchange;
   if (publishes && mine.exchange.quorum.is_there()) rest(mine, end);
@@ -45,7 +46,7 @@ void Simulation::meet(int seat, const Action& action, double end) {
   meeting.all_published = std::max(meeting.all_published, end);
   ++meeting.published;
   const RunPlan& now = plan(action.phase);
-  if (is_between(action, Between::peers)) {
+  if (is_between(action, ExchangePartners::peers)) {
     meeting.published_at[mine.replica] = end;
     for (const int peer : peers_of(mine, action).to)
       forget(seat_of(now, mine.block, peer));
@@ -62,7 +63,7 @@ double Simulation::end_of(int seat, const Action& action, double start) const {
     return start + visit_seconds(costs_, mine, action);
   const double done = start + seconds_of(costs_, mine, action);
   const bool goes_back = action.op == Op::settle &&
-                         is_between(action, Between::centre) &&
+                         is_between(action, ExchangePartners::centre) &&
                          !mine.exchange.quorum.is_there();
   if (!goes_back) return done;
   return done + visit_seconds(costs_, mine, action);
@@ -220,7 +221,7 @@ std::optional<double> Simulation::settled_since(int seat) const {
   if (lane.actions.front().op != Op::settle) return 0;
   if (lane.actions.front().kind == ExchangeKind::pull)
     return merged_since(seat);
-  if (is_between(lane.actions.front(), Between::centre))
+  if (is_between(lane.actions.front(), ExchangePartners::centre))
     return served_since(seat);
   const std::optional<double> since = published_since(seat);
   if (!since) return std::nullopt;
@@ -233,7 +234,7 @@ std::optional<double> Simulation::published_since(int seat) const {
   const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
   const Meeting* meeting = meeting_of(seat);
   if (meeting == nullptr) return std::nullopt;
-  if (!is_between(lane.actions.front(), Between::peers)) {
+  if (!is_between(lane.actions.front(), ExchangePartners::peers)) {
     if (meeting->published < mine.exchange.members) return std::nullopt;
     return meeting->all_published;
   }
@@ -251,7 +252,7 @@ int Simulation::awaited_replica(int seat) const {
   const RunPlan& now = plan_of(lane);
   const BlockPlan& mine = by_block(now.blocks, seat);
   const Action& settle = lane.actions.front();
-  const bool takes_from_all = !is_between(settle, Between::peers);
+  const bool takes_from_all = !is_between(settle, ExchangePartners::peers);
   const Peers peers = takes_from_all ? Peers() : peers_of(mine, settle);
   for (const BlockPlan& other : now.blocks)
     if (other.block == mine.block &&

@@ -52,7 +52,7 @@ class Adoption final : public Exchange {
     share_.start(std::move(all), others_);
   }
 
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
     const Mixture mixture = share_.finish();
     Tensors best = mixture.published.at(best_of(mixture.published));

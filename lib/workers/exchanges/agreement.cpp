@@ -34,7 +34,7 @@ class GroupAgreement final : public Exchange {
     group_.start_sum(copies_of(all));
   }
 
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
     Tensors mean = group_.finish_mean();
     if (rules_.memory) rules_.memory->after_agreement();
@@ -67,7 +67,7 @@ class CentreAgreement final : public Exchange {
     centre_.arrive(copies_of(statistics_.own()));
   }
 
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
     centre_.await_rest();
     const Centre* centre = centre_.owned();

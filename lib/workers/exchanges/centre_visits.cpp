@@ -15,7 +15,7 @@ std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site);
 namespace {
 
 /// What a replica takes away: of gradients an update, or else weights.
-Taken taken_of(const ExchangeContext& context, ServerAnswer served) {
+ExchangeResult taken_of(const ExchangeContext& context, ServerAnswer served) {
   if (context.plan.exchange.what == ExchangedTensors::gradients)
     return {.update = std::move(served)};
   return combined(context.plan.exchange, std::move(served.tensors));
@@ -26,17 +26,17 @@ class Pushes final : public Exchange {
   explicit Pushes(const ExchangeSite& site)
       : centre_(*site.centre), trained_(site.trained) {}
 
-  /// It is on its way: what it brings, settle() hands over.
+  /// The push is on its way: what it brings, settle() hands over.
   void publish(const ExchangeContext& /*context*/) override {}
 
-  Taken settle(const ExchangeContext& context) override {
+  ExchangeResult settle(const ExchangeContext& context) override {
     const at::NoGradGuard no_grad;
     if (context.plan.exchange.quorum.is_there())
       return {.visit = CentreVisit{.place = centre_.bring(push_of(context)),
                                    .is_over = false}};
     ServerAnswer served = centre_.visit(push_of(context));
     const CentreVisit visit{.place = served.place, .missed = served.missed};
-    Taken taken = taken_of(context, std::move(served));
+    ExchangeResult taken = taken_of(context, std::move(served));
     taken.visit = visit;
     return taken;
   }
@@ -64,10 +64,10 @@ class Pulls final : public Exchange {
 
   void publish(const ExchangeContext& /*context*/) override {}
 
-  Taken settle(const ExchangeContext& context) override {
+  ExchangeResult settle(const ExchangeContext& context) override {
     MergeResult merged = centre_.take(context.action.arrived > 0);
     CentreVisit visit{.place = merged.served.place};
-    Taken taken = taken_of(context, std::exchange(merged.served, {}));
+    ExchangeResult taken = taken_of(context, std::exchange(merged.served, {}));
     visit.merged = std::move(merged);
     taken.visit = std::move(visit);
     return taken;

@@ -48,7 +48,7 @@ struct AgreedWeights {
 };
 
 /// What a seat has after an exchange is settled: what is there, it takes.
-struct Taken {
+struct ExchangeResult {
   std::optional<Tensors> gradients = {};  ///< in the place of the window's
   std::vector<Tensors> of_each = {};      ///< a step of the update each
   std::optional<Tensors> weights = {};    ///< that replicas have combined
@@ -63,7 +63,7 @@ struct Taken {
 
 /// Weights that replicas have combined; before an update (old_weights) what is
 /// added to those after it.
-Taken combined(const ReplicaExchange& exchange, Tensors weights);
+ExchangeResult combined(const ReplicaExchange& exchange, Tensors weights);
 
 /// One kind of exchange of a block's replicas, as one of them takes part in it.
 /// A new one is a source here, its row in exchanges.cpp, and the row of its
@@ -75,7 +75,7 @@ class Exchange {
   virtual void publish(const ExchangeContext& context) = 0;
   /// Waits for what the others have published. Throws LinkError when one that
   /// it waits for is gone.
-  virtual Taken settle(const ExchangeContext& context) = 0;
+  virtual ExchangeResult settle(const ExchangeContext& context) = 0;
 };
 
 /// What the exchanges of a replica are made from, and share; all of it outlives

@@ -18,7 +18,7 @@ std::unique_ptr<Exchange> sum_of_lesson(const ExchangeSite& site);
 std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site);
 std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site);
 
-Taken combined(const ReplicaExchange& exchange, Tensors weights) {
+ExchangeResult combined(const ReplicaExchange& exchange, Tensors weights) {
   if (exchange.what == ExchangedTensors::old_weights)
     return {.pulls = std::move(weights)};
   return {.weights = std::move(weights)};

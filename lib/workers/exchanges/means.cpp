@@ -22,7 +22,7 @@ class WeightMean final : public Exchange {
   void publish(const ExchangeContext& /*context*/) override {
     group_.start_sum(copies_of(values_of(trained_.all())));
   }
-  Taken settle(const ExchangeContext& context) override {
+  ExchangeResult settle(const ExchangeContext& context) override {
     Mixture mixture{.mean = group_.finish_mean(),
                     .parts = group_.members(),
                     .rate = context.last_rate};

@@ -24,7 +24,7 @@ class PeerGradients final : public Exchange {
     share_.start(laid_out_like(trained_.tensors(), context.gradients),
                  peers_of(context.plan, context.action));
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     return {.of_each = share_.finish().published};
   }
 
@@ -44,7 +44,7 @@ class PeerWeights final : public Exchange {
     share_.start(policy_->offer(values_of(trained_.all())),
                  peers_of(context.plan, context.action));
   }
-  Taken settle(const ExchangeContext& context) override {
+  ExchangeResult settle(const ExchangeContext& context) override {
     Mixture mixture = share_.finish();
     mixture.rate = context.last_rate;
     const at::NoGradGuard no_grad;

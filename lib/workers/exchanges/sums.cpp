@@ -20,7 +20,7 @@ class WholeSum final : public Exchange {
   void publish(const ExchangeContext& context) override {
     group_.start_sum(context.gradients);
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     return {.gradients = group_.finish_sum()};
   }
 
@@ -35,7 +35,7 @@ class SumOfParts final : public Exchange {
   void publish(const ExchangeContext& context) override {
     group_.start_parts(laid_out_like(trained_.tensors(), context.gradients));
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     return {.gradients = group_.finish_parts()};
   }
 
@@ -56,7 +56,7 @@ class CompressedSum final : public Exchange {
                       {.number = context.version, .epoch = context.epoch},
                       group_);
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     if (rounds_ == 1) return {.gradients = compressed_.finish(group_)};
     compressed_.finish_first(group_);
     return {};
@@ -76,7 +76,7 @@ class SecondSum final : public Exchange {
   void publish(const ExchangeContext& /*context*/) override {
     compressed_.start_second(group_);
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     return {.gradients = compressed_.finish(group_)};
   }
 
@@ -92,7 +92,7 @@ class Gather final : public Exchange {
   void publish(const ExchangeContext& /*context*/) override {
     group_.start_gather(storage_of(trained_.tensors()));
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     group_.finish_gather(storage_of(trained_.tensors()));
     return {.gathered = true};
   }
@@ -109,7 +109,7 @@ class LessonSum final : public Exchange {
     group_.start_sum(
         laid_out_like(context.learners->tensors, context.gradients));
   }
-  Taken settle(const ExchangeContext& /*context*/) override {
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
     return {.lesson = group_.finish_sum()};
   }
 

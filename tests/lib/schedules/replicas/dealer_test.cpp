@@ -95,7 +95,7 @@ TEST(Dealer, DealsAgainWhatALostReplicaHad) {
   EXPECT_EQ(dealer.deal(1, 10), 5);
 }
 
-TEST(DealByArrival, OfEqualReplicasIsTheirShares) {
+TEST(DealByArrival, GivesEqualReplicasTheirShares) {
   for (const ReplicaExchange& exchange :
        {served(ExchangedTensors::gradients),
         served(ExchangedTensors::weights, 3)}) {
