@@ -83,6 +83,12 @@ INSTANTIATE_TEST_SUITE_P(
                       "blocks = 1\nreplicas = {count = 3, policy = 'server'}\n"
                       "optimizer = {name = 'sgd', lr = 0.05, correction = "
                       "{name = 'delay_compensation'}}\n"},
+            std::pair{"Dealt",
+                      "blocks = 1\nreplicas = {count = 3, policy = 'server', "
+                      "deal = 'arrival'}\n"},
+            std::pair{"DealtElastic",
+                      "blocks = 1\nreplicas = {count = 3, policy = 'elastic', "
+                      "one_by_one = true, every = 2, deal = 'arrival'}\n"},
             std::pair{"DelayedBlocks",
                       "blocks = 2\nreplicas = {count = 2, policy = 'server'}\n"
                       "in_flight = 3\nboundary = {policy = "

@@ -1,0 +1,144 @@
+// Replicas with clocks of their own that come for their batches.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/config/reading/read_experiment.h"
+#include "experiments/runs/folder/free_schedule.h"
+#include "experiments/runs/run.h"
+#include "experiments/runs/uses/replay.h"
+#include "tests/experiments/helpers/program.h"
+#include "tests/experiments/helpers/recorded.h"
+#include "tests/experiments/helpers/trained_replicas.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::dealt_replicas_test {
+
+using free_replicas::costs_with;
+using free_replicas::recorded;
+using replica_runs::trained;
+using testing::UnorderedElementsAreArray;
+
+constexpr int kReplicas = 4;
+constexpr int kTurns = 12;
+
+constexpr const char* kPolicies[] = {
+    "'server'",
+    "'server', softsync = 2",
+    "'server', push = 'movement', every = 3",
+    "'elastic', one_by_one = true, every = 2",
+    "'gossip', pairs = true, mix = 'before'",
+    "'average', every = 2, quorum = 2, outer_lr = 0.7"};
+
+std::string config_of(const std::string& policy, const char* deal) {
+  return fmt::format(
+      "batch_size = 8\nturns = {}\nblocks = 1\nschedule = 'free'\n"
+      "model = {{hidden = [24], dropout = 0.2, batch_norm = true}}\n"
+      "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5, schedule = "
+      "'cosine'}}\n"
+      "replicas = {{count = {}, policy = {}, deal = '{}'}}\n",
+      kTurns, kReplicas, policy, deal);
+}
+
+/// Batches of all replicas, of the data's order.
+std::vector<std::int64_t> all_batches() {
+  std::vector<std::int64_t> all(kReplicas * kTurns);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::vector<std::int64_t> applied_by(const std::vector<Action>& actions) {
+  std::vector<std::int64_t> applied;
+  for (const Action& action : actions)
+    if (action.op == Op::update) applied.push_back(action.batch);
+  return applied;
+}
+
+std::vector<std::int64_t> applied_by_all(
+    const std::vector<std::vector<Action>>& schedule) {
+  std::vector<std::int64_t> applied;
+  for (const auto& actions : schedule)
+    for (const std::int64_t batch : applied_by(actions))
+      applied.push_back(batch);
+  return applied;
+}
+
+TEST(DealtReplicas, OfTheSameSpeedHaveTheBitsOfTheirShares) {
+  const Costs even = costs_with(1, {1, 1, 1, 1});
+  for (const char* policy : kPolicies) {
+    const auto dealt = trained(config_of(policy, "arrival"), even);
+    const auto shares = trained(config_of(policy, "shares"), even);
+    for (std::size_t r = 0; r < dealt.size(); ++r)
+      EXPECT_EQ(difference(dealt[r], shares[r]), "") << policy << ", " << r;
+  }
+}
+
+TEST(DealtReplicas, OfWhichOneIsSlowGoElsewhereAndEndEarlier) {
+  const Costs slow = costs_with(1, {1, 4, 1, 1});
+  for (const char* policy : kPolicies) {
+    const auto dealt = recorded(config_of(policy, "arrival"), slow);
+    const auto shares = recorded(config_of(policy, "shares"), slow);
+    EXPECT_GT(distance(dealt.weights[0], shares.weights[0]), 1e-4) << policy;
+    EXPECT_LT(dealt.seconds, 0.5 * shares.seconds) << policy;
+    EXPECT_THAT(applied_by_all(dealt.actions),
+                UnorderedElementsAreArray(all_batches()))
+        << policy;
+    EXPECT_LT(applied_by(dealt.actions[1]).size(), 6U) << policy;
+  }
+}
+
+using DealtReplicasRun = Program;
+
+TEST_F(DealtReplicasRun, AppliesEachBatchOnceOnEveryEngine) {
+  for (const char* engine : {"virtual", "threads", "processes"}) {
+    StopSignals signals;
+    const Experiment experiment = read_experiment(
+        parse_toml(fmt::format("engine = '{}'\nthreads = 1\n"
+                               "checkpoint = {{every_turns = 4}}\n"
+                               "data = {{train = 480, test = 40}}\n",
+                               engine) +
+                       config_of("'server'", "arrival"),
+                   "test.toml"),
+        "");
+    run(experiment,
+        {.folder = path(engine), .quiet = true, .program = SLUICE_PROGRAM},
+        signals);
+    EXPECT_THAT(applied_by_all(read_schedule(schedule_of_run(path(engine)),
+                                             experiment.plans.front())),
+                UnorderedElementsAreArray(all_batches()))
+        << engine;
+    EXPECT_EQ(replay(path(engine)).difference(), "") << engine;
+  }
+}
+
+/// A run and its halves, of which the replicas' own updates go on counting.
+TEST_F(DealtReplicasRun, IsContinuedToTheBit) {
+  const std::string config = write(
+      "config.toml",
+      "engine = 'virtual'\nthreads = 1\n"
+      "data = {train = 480, test = 40}\ncheckpoint = {every_turns = 4}\n"
+      "virtual = {forward = 1.0, backward = 2.0, slow = ['1.3x3']}\n" +
+          config_of("'elastic', one_by_one = true, every = 3", "arrival"));
+  const auto ran = [&](const std::string& command) {
+    const Outcome outcome = sluice(command);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+  };
+  ran("run " + config + " --dir " + path("whole") +
+      " optimizer.schedule=constant");
+  ran("run " + config + " --dir " + path("parts") +
+      " optimizer.schedule=constant turns=8");
+  ran("run --resume " + path("parts") + " turns=12");
+  EXPECT_EQ(slurp(path("parts/schedule.txt")),
+            slurp(path("whole/schedule.txt")));
+  EXPECT_EQ(replay(path("parts")).difference(), "");
+}
+
+}  // namespace sluice::dealt_replicas_test
