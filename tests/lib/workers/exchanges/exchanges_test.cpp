@@ -97,7 +97,7 @@ struct Replica {
   Block block{1, 0, [] { return Layers{std::make_shared<OneWeight>()}; },
               MemoryFormat::contiguous};
   TrainedTensors trained{block, {}, {}, {}};
-  Learners learners{.tensors = {{"l", at::zeros({4})}}};
+  Learners learners{.tensors = {{"l", at::zeros({4})}}, .update = nullptr};
   Tensors gradients;
   ReplicaRules rules;
   BlockPlan plan;
