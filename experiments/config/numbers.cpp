@@ -28,9 +28,36 @@ constexpr std::array<std::string_view, 5> kNoNumbersOfData = {
 constexpr std::array<std::string_view, 4> kOfSubWords = {
     "tokenizer", "tokenizer_sha256", "tokenizer_kind", "vocabulary"};
 
-/// Flags that count only where they are set: runs from before they existed, and
-/// those on the CPU, have the numbers of false.
-constexpr std::array<std::string_view, 2> kFlags = {"tf32", "cudnn_benchmark"};
+/// A key that is younger than its table or the whole config, and its value in
+/// runs from before it existed: as if it were not there.
+struct YoungerKey {
+  std::string_view path;
+  std::variant<bool, std::int64_t, double, const char*> value;
+};
+constexpr std::array kYoungerKeys = {
+    YoungerKey{"tf32", false},
+    YoungerKey{"cudnn_benchmark", false},
+    YoungerKey{"priority", "backward"},
+    YoungerKey{"probe.layers", false},
+    YoungerKey{"replicas.compress", "none"},
+    YoungerKey{"replicas.one_by_one", false},
+    YoungerKey{"replicas.softsync", std::int64_t{0}},
+    YoungerKey{"replicas.backup", std::int64_t{0}},
+    YoungerKey{"replicas.quorum", std::int64_t{0}},
+    YoungerKey{"replicas.grace", 0.0},
+    YoungerKey{"replicas.deal", "shares"},
+    YoungerKey{"pipeline.weights", "latest"},
+    YoungerKey{"pipeline.micro_batches", std::int64_t{1}},
+    YoungerKey{"data.label_noise", 0.0},
+    YoungerKey{"data.mixup", 0.0},
+    YoungerKey{"data.augment.resized_crop", 0.0},
+    YoungerKey{"data.evaluate_training", std::int64_t{0}},
+    YoungerKey{"limit.train", std::int64_t{0}},
+    YoungerKey{"limit.evaluation", std::int64_t{0}},
+};
+/// Tables that count only where something is left in them.
+constexpr std::array<std::string_view, 2> kNoNumbersEmpty = {"pipeline",
+                                                             "limit"};
 
 constexpr std::array<std::string_view, 4> kNoNumbersOfPipeline = {
     "order", "executors", "flush", "recompute"};
@@ -74,14 +101,38 @@ bool is_default(const ConfigNode& table, std::string_view key,
   return found == nullptr || *found == value;
 }
 
-/// The keys of a pipeline that change numbers.
-ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
-  ConfigNode numbers = without(pipeline, kNoNumbersOfPipeline);
-  if (is_default(pipeline, "weights", {.value = std::string("latest")}))
-    numbers = without(numbers, std::array<std::string_view, 1>{"weights"});
-  if (is_default(pipeline, "micro_batches", {.value = std::int64_t{1}}))
-    numbers =
-        without(numbers, std::array<std::string_view, 1>{"micro_batches"});
+/// Node without the key at that path, where it has that value.
+ConfigNode without_value(const ConfigNode& node, std::string_view path,
+                         const ConfigNode& value) {
+  const std::size_t dot = path.find('.');
+  if (dot == path.npos)
+    return is_default(node, path, value)
+               ? without(node, std::array<std::string_view, 1>{path})
+               : node;
+  const std::string_view table = path.substr(0, dot);
+  const ConfigNode* below = node.find(table);
+  if (below == nullptr) return node;
+  ConfigNode rest = node;
+  rest.set(table, without_value(*below, path.substr(dot + 1), value));
+  return rest;
+}
+
+ConfigNode without_younger_keys(ConfigNode numbers) {
+  for (const auto& [path, value] : kYoungerKeys) {
+    ConfigNode node;
+    std::visit([&](auto of) { node.value = of; }, value);
+    numbers = without_value(numbers, path, node);
+  }
+  numbers = without_value(numbers, "accumulate.by_block",
+                          {.value = ConfigNode::Array{}});
+  for (const std::string_view name : kNoNumbersEmpty) {
+    const ConfigNode* found = numbers.find(name);
+    const auto* table = found == nullptr
+                            ? nullptr
+                            : std::get_if<ConfigNode::Table>(&found->value);
+    if (table != nullptr && table->empty())
+      numbers = without(numbers, std::array<std::string_view, 1>{name});
+  }
   return numbers;
 }
 
@@ -89,22 +140,10 @@ ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
 /// not there: runs that are older than these keys stay the same.
 ConfigNode numbers_of_data(const ConfigNode& data) {
   ConfigNode numbers = without(data, kNoNumbersOfData);
-  for (const std::string_view share : {"label_noise", "mixup"})
-    if (is_default(data, share, {.value = 0.0}))
-      numbers = without(numbers, std::array<std::string_view, 1>{share});
   const ConfigNode* tokenizer = data.find("tokenizer");
   if (tokenizer != nullptr &&
       *tokenizer == ConfigNode{.value = std::string("bytes")})
     numbers = without(numbers, kOfSubWords);
-  const ConfigNode* augment = data.find("augment");
-  if (augment != nullptr &&
-      is_default(*augment, "resized_crop", {.value = 0.0}))
-    numbers.set(
-        "augment",
-        without(*augment, std::array<std::string_view, 1>{"resized_crop"}));
-  if (is_default(data, "evaluate_training", {.value = std::int64_t{0}}))
-    numbers =
-        without(numbers, std::array<std::string_view, 1>{"evaluate_training"});
   const ConfigNode* assist = data.find("assist");
   if (assist != nullptr && is_default(*assist, "acceptance", {.value = 0.0}))
     numbers = without(numbers, std::array<std::string_view, 1>{"assist"});
@@ -162,54 +201,6 @@ ConfigNode without_younger_keys_of_optimizers(const ConfigNode& node) {
               : key == "clip"   ? without_usual_place(value)
                                 : without_younger_keys_of_optimizers(value);
   return rest;
-}
-
-/// Numbers of the config, without those of a limit that isn't set.
-ConfigNode with_numbers_of_limit(const ConfigNode& numbers) {
-  constexpr std::array<std::string_view, 2> kZeros = {"train", "evaluation"};
-  const ConfigNode* limit = numbers.find("limit");
-  if (limit == nullptr) return numbers;
-  const ConfigNode rest = without_zeros(*limit, kZeros);
-  const auto* table = std::get_if<ConfigNode::Table>(&rest.value);
-  if (table != nullptr && table->empty())
-    return without(numbers, std::array<std::string_view, 1>{"limit"});
-  ConfigNode result = numbers;
-  result.set("limit", rest);
-  return result;
-}
-
-/// Config without keys that are younger than their table or the whole config,
-/// where they have the value of before.
-ConfigNode without_younger_keys(const ConfigNode& resolved) {
-  ConfigNode numbers = resolved;
-  if (is_default(resolved, "priority", {.value = std::string("backward")}))
-    numbers = without(numbers, std::array<std::string_view, 1>{"priority"});
-  const ConfigNode* windows = numbers.find("accumulate");
-  if (windows != nullptr &&
-      is_default(*windows, "by_block", {.value = ConfigNode::Array{}}))
-    numbers.set("accumulate",
-                without(*windows, std::array<std::string_view, 1>{"by_block"}));
-  const ConfigNode* probe = numbers.find("probe");
-  if (probe != nullptr && is_default(*probe, "layers", {.value = false}))
-    numbers.set("probe",
-                without(*probe, std::array<std::string_view, 1>{"layers"}));
-  if (const ConfigNode* replicas = numbers.find("replicas")) {
-    ConfigNode rest = *replicas;
-    if (is_default(rest, "compress", {.value = std::string("none")}))
-      rest = without(rest, std::array<std::string_view, 1>{"compress"});
-    if (is_default(rest, "one_by_one", {.value = false}))
-      rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
-    if (is_default(rest, "softsync", {.value = std::int64_t{0}}))
-      rest = without(rest, std::array<std::string_view, 1>{"softsync"});
-    if (is_default(rest, "backup", {.value = std::int64_t{0}}))
-      rest = without(rest, std::array<std::string_view, 1>{"backup"});
-    if (is_default(rest, "quorum", {.value = std::int64_t{0}}))
-      rest = without(rest, std::array<std::string_view, 1>{"quorum"});
-    if (is_default(rest, "grace", {.value = 0.0}))
-      rest = without(rest, std::array<std::string_view, 1>{"grace"});
-    numbers.set("replicas", rest);
-  }
-  return numbers;
 }
 
 /// Whether it is, or has, a table with a dropout: a probability of that name,
@@ -275,23 +266,13 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
   if (!masks_count(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
-  for (const std::string_view flag : kFlags)
-    if (is_default(resolved, flag, {.value = false}))
-      numbers = without(numbers, std::array<std::string_view, 1>{flag});
-  numbers = without_younger_keys(numbers);
-  const ConfigNode* pipeline = numbers.find("pipeline");
-  if (pipeline != nullptr) {
-    const ConfigNode rest = numbers_of_pipeline(*pipeline);
-    if (std::get<ConfigNode::Table>(rest.value).empty())
-      numbers = without(numbers, std::array<std::string_view, 1>{"pipeline"});
-    else
-      numbers.set("pipeline", rest);
-  }
+  if (const ConfigNode* pipeline = numbers.find("pipeline"))
+    numbers.set("pipeline", without(*pipeline, kNoNumbersOfPipeline));
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", numbers_of_data(*data));
   if (const ConfigNode* plugins = numbers.find("plugins"))
     numbers.set("plugins", numbers_of_plugins(*plugins));
-  return with_numbers_of_limit(without_younger_keys_of_optimizers(numbers));
+  return without_younger_keys_of_optimizers(without_younger_keys(numbers));
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {
