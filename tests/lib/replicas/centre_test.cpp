@@ -388,9 +388,8 @@ TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
 
 class MeanOf final : public ReplicaPolicy {
  public:
-  Tensors combine(const Tensors& /*mine*/, const Tensors& mean, int /*members*/,
-                  double /*rate*/) override {
-    return mean;
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
+    return std::move(mixture.mean);
   }
 };
 

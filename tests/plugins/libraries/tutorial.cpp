@@ -161,11 +161,10 @@ MakePredictor by_label(Fields& /*options*/) {
 /// From time to time replicas go a part of the way to their mean.
 struct Pull final : ReplicaPolicy {
   explicit Pull(double part) : part_(part) {}
-  Tensors combine(const Tensors& mine, const Tensors& mean, int /*members*/,
-                  double /*rate*/) override {
-    Tensors weights = mean;
+  Tensors combine(const Tensors& mine, Mixture mixture) override {
+    Tensors weights = mixture.mean;
     for (std::size_t i = 0; i < weights.size(); ++i)
-      weights[i] = at::lerp(mine[i].detach(), mean[i], part_);
+      weights[i] = at::lerp(mine[i].detach(), mixture.mean[i], part_);
     return weights;
   }
   double part_;
@@ -178,7 +177,9 @@ ReplicaKind pull(Fields& options) {
   options.key("every", kind.exchange.every,
               {.text = "updates between two exchanges", .min = 1});
   options.key("part", part, {.text = "of the way", .min = 0, .max = 1});
-  kind.make = [=](const NamedTensors&) { return std::make_unique<Pull>(part); };
+  kind.make = [=](const NamedTensors&, const ReplicaSite&) -> ReplicaRules {
+    return {.policy = std::make_shared<Pull>(part)};
+  };
   return kind;
 }
 
