@@ -76,7 +76,7 @@ class ThreadCrew final : public Crew {
   SeatRunner runner_of(int block) const {
     const RunPlan& plan = plans_.at(0);
     SeatRunner runner;
-    if (plan.blocks.front().seating.chunks > 1)
+    if (plan.blocks.front().placement.is_shared())
       runner.share(
           orders_.at(static_cast<std::size_t>(executor_of(plan, block))));
     return runner;

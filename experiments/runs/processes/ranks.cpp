@@ -189,12 +189,11 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         "{} has started {} processes, but engine is '{}': set engine = "
         "'processes', or start one",
         rank.starter, rank.count, name_of(experiment.engine));
-  if (experiment.plans.front().blocks.front().seating.chunks > 1)
+  if (experiment.plans.front().blocks.front().placement.is_shared())
     throw UserError(
-        "{}: a rank has one block, and order = 'interleaved' gives several to "
-        "one process: set pipeline.executors to the number of blocks, or start "
-        "it without {}",
-        rank.starter, rank.starter);
+        "{}: a rank has one block, and order = '{}' gives several to one "
+        "process: set pipeline.order = '1f1b', or start it without {}",
+        rank.starter, experiment.pipeline.order, rank.starter);
   if (rank.count != experiment.seats())
     throw UserError(
         "{} has started {} processes, but the network has {} blocks{}: start "

@@ -6,9 +6,24 @@
 
 namespace sluice {
 
-// Executors are numbered from 0, those of replica 1 first; executor e of E in a
-// replica has its blocks e+1, e+1+E, ... The rows of schedules say how many
-// there are; usually each has one seat.
+// Executors are numbered from 0, those of replica 1 first. BlockPlan::placement
+// says which blocks each has; usually it is one.
+
+/// Style "loop": executor e of E has the blocks e+1, e+1+E, ...
+Placement placed_in_loops(int blocks, int executors);
+/// Style "v": executor e of K/2 has the blocks e+1 and K-e. K is even.
+Placement placed_in_v(int blocks);
+
+/// An action of one of an executor's seats.
+struct SeatAction {
+  int seat = 1;
+  Action action = {};
+};
+
+/// BlockPlan::program of a block whose executor has an order: the block's own
+/// of BlockPlan::steps. A block from which no block below waits does a backward
+/// whole, at its first half.
+BlockProgram own_steps(const BlockPlan& plan, const Grant& grant);
 
 int executors_of(const RunPlan& plan);
 int executor_of(const RunPlan& plan, int seat);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.h"
+#include "lib/schedules/plan/executors.h"
 
 namespace sluice {
 
@@ -117,6 +118,34 @@ RunPlan make_pipeline(std::string_view order,
     block.program = program;
   }
   set_windows(order, options, may_flow, plan);
+  return plan;
+}
+
+RunPlan make_shared_pipeline(std::string_view order, ExecutorOrder steps,
+                             const Placement& placement,
+                             const std::vector<Traits>& boundaries,
+                             const ScheduleOptions& options) {
+  if (options.model_norm && placement.is_shared())
+    throw UserError(
+        "order = '{}' ends a block's turn before the executor's other blocks "
+        "have their gradients, which the norm of clip.scope = 'model' is made "
+        "of: use clip.scope = 'block'",
+        order);
+  RunPlan plan = make_pipeline(order, own_steps, boundaries, options);
+  for (BlockPlan& block : plan.blocks) {
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "boundary {}: order = '{}' can't have synthesizers or input models, "
+          "which learn from batches: set order = '1f1b'",
+          block.block, order);
+    if (!block.visits.empty())
+      throw UserError(
+          "boundary {}: order = '{}' takes a batch back once, and its policy "
+          "visits it several times: set order = 'turns'",
+          block.block, order);
+    block.placement = placement;
+    block.steps = steps;
+  }
   return plan;
 }
 

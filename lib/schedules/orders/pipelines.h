@@ -74,4 +74,13 @@ RunPlan make_pipeline(std::string_view order,
                       const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options, bool may_flow = false);
 
+/// The plan of a run whose executors may have several blocks, placed so, and do
+/// their steps in that order. Throws what make_pipeline() throws; and where a
+/// block learns from batches or visits them several times, or the norm of the
+/// whole model is clipped by.
+RunPlan make_shared_pipeline(std::string_view order, ExecutorOrder steps,
+                             const Placement& placement,
+                             const std::vector<Traits>& boundaries,
+                             const ScheduleOptions& options);
+
 }  // namespace sluice

@@ -14,6 +14,8 @@ RunPlan plan_of_one_f_one_b(const std::vector<Traits>& boundaries,
                             const ScheduleOptions& options);
 RunPlan plan_of_zb_h1(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options);
+RunPlan plan_of_zb_v(const std::vector<Traits>& boundaries,
+                     const ScheduleOptions& options);
 RunPlan plan_of_interleaved(const std::vector<Traits>& boundaries,
                             const ScheduleOptions& options);
 
@@ -61,6 +63,10 @@ constexpr ScheduleRow kRows[] = {
      "1f1b with backwards in halves: the half that sends a gradient down comes "
      "first, that of the weights fills the time in which the block would wait",
      plan_of_zb_h1},
+    {"zb-v",
+     "backwards in halves of executors that have two blocks each, one of either "
+     "half of the network, k from below and k from above",
+     plan_of_zb_v},
     {"free", "a block does what is ready first, and a record says what it did",
      plan_of_free},
 };

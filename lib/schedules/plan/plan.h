@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -27,23 +28,36 @@ struct Segment {
   int blocks() const { return below + 1 + above; }
 };
 
-/// Executors of a replica's blocks: executor e of E, from 0, has the blocks
-/// e+1, e+1+E, ... of the network.
-struct Seating {
-  int executors = 0;  ///< 0: one for each block
-  int chunks = 1;     ///< blocks of an executor
-  int first = 0;      ///< the replica's first executor
+/// Executors of a replica's blocks, as a table that a style of executors.h
+/// makes.
+struct Placement {
+  /// Executor of block k at index k-1, from 0; empty: one for each block.
+  std::vector<int> executors = {};
+  int count = 0;  ///< executors in the table
+  int first = 0;  ///< the replica's first executor, of those of all replicas
 
+  /// Whether an executor has several blocks.
+  bool is_shared() const { return count < std::ssize(executors); }
+  /// Executor of a block, of those of all replicas.
   int executor_of(int block) const {
-    return first + (executors == 0 ? block - 1 : (block - 1) % executors);
+    return first + (executors.empty()
+                        ? block - 1
+                        : executors.at(static_cast<std::size_t>(block) - 1));
   }
 };
 
-/// An action of one of an executor's seats.
-struct SeatAction {
-  int seat = 1;
-  Action action = {};
+/// Step of an executor in a turn: an op of one of its blocks.
+struct ExecutorStep {
+  Op op = Op::forward;
+  int chunk = 0;           ///< index among the executor's blocks, lowest first
+  std::int64_t batch = 0;  ///< of the turn, from 0
 };
+
+/// Makes the steps of an executor, from 0 in each replica, in a turn of so many
+/// batches.
+using ExecutorOrder = std::vector<ExecutorStep> (*)(const Placement& placement,
+                                                    int executor,
+                                                    std::int64_t batches);
 
 /// The action that a block which runs free does first, of several that are
 /// ready, after an update that is due.
@@ -96,7 +110,10 @@ struct BlockPlan {
   /// Whether backward waits for the gradient that block k+1 sends down.
   bool gradient_from_above = false;
   Segment segment = {};
-  Seating seating = {};
+  Placement placement = {};
+  /// Order of the executor, where executors may have several blocks; `program`
+  /// is own_steps() then.
+  ExecutorOrder steps = nullptr;
   /// Whether the lower end of boundary k learns from that gradient. When the
   /// backward doesn't wait for it, learning does. Turn t learns from batch t -
   /// learn_delay.
@@ -184,11 +201,6 @@ struct RunPlan {
                      [](const BlockPlan& each) { return each.replica > 1; });
     return static_cast<int>(second - blocks.begin());
   }
-  /// For executors with several blocks: makes the forwards and backwards of a
-  /// grant in the executor's order; BlockPlan::program makes those of one block
-  /// in the same order.
-  std::vector<SeatAction> (*order)(const RunPlan& plan, int executor,
-                                   const Grant& grant) = nullptr;
   /// clip.scope = "model": an update waits for the whole model's norm.
   bool model_norm = false;
   Barrier barrier = Barrier::none;

@@ -120,7 +120,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
     for (BlockPlan block : one.blocks) {
       block.replica = replica;
       block.seats_before = (replica - 1) * depth;
-      block.seating.first = (replica - 1) * executors_of(one);
+      block.placement.first = (replica - 1) * executors_of(one);
       block.micro_batches.deals.replicas = replicas;
       block.micro_batches.replica = replica;
       block.micro_batches.by_arrival = dealing == Dealing::arrival;
@@ -204,7 +204,7 @@ RunPlan with_uneven_replicas(const RunPlan& one,
       block.replica = replica;
       block.seats_before =
           static_cast<int>(all.blocks.size()) + 1 - block.block;
-      block.seating.first = block.seats_before;
+      block.placement.first = block.seats_before;
       block.micro_batches.deals.replicas = most;
       block.micro_batches.replica = replica;
       block.micro_batches.dealt = most;

@@ -120,7 +120,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
 void Simulation::give(int block, const Grant& grant) {
   forget_beside(block);
   const BlockPlan& mine = by_block(plan(grant.phase).blocks, block);
-  if (mine.seating.chunks > 1) return give_shared(block, grant);
+  if (mine.placement.is_shared()) return give_shared(block, grant);
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) {

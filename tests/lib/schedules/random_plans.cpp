@@ -114,7 +114,8 @@ struct Case {
   Grant grant;
 };
 
-constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
+constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1", "interleaved",
+                                      "zb-v"};
 
 /// Blocks to executors, as many batches as they can take; returns how many
 /// boundaries there are.
@@ -141,7 +142,7 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   if (made.is_free)
     made.order = "free";
   else if (choices.one_in(3))
-    made.order = kPipelines[choices.below(4)];
+    made.order = kPipelines[choices.below(5)];
   if (made.order == "interleaved") boundaries = deal_out(choices, made.options);
   made.is_split =
       made.order == "turns" && !made.options.model_norm && choices.one_in(4);

@@ -117,7 +117,7 @@ TEST_P(EveryInterleaved, NoExecutorDoesTwoThingsAtOnce) {
   for (const TimedAction& timed : simulate(
            plan_, costs, capacities_of(plan_, 0), sample_grant(plan_, 3))) {
     double& free = free_since[static_cast<std::size_t>(
-        plan_.blocks.front().seating.executor_of(timed.seat))];
+        plan_.blocks.front().placement.executor_of(timed.seat))];
     EXPECT_GE(timed.start, free);
     free = timed.end;
   }
