@@ -89,7 +89,7 @@ void ReplicaSettings::describe(Fields& fields) {
       {.text = "with schedule = 'free', which batches a replica has: its "
                "share, every count-th, so that the slowest one ends the "
                "run; or the next one whenever it comes, so that its "
-               "work follows its speed, in one block"});
+               "work follows its speed"});
   fields.key("statistics", kind.mean_statistics,
              {{"mean", true}, {"first", false}},
              {.text = "BatchNorm's statistics that evaluations and checkpoints "

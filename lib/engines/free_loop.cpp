@@ -18,7 +18,7 @@ FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
 }
 
 std::optional<Action> FreeLoop::ready_choice() {
-  if (const auto next = seat_.ports().next_from_below()) chooser_.see(*next);
+  see_below();
   std::vector<Action> choices = chooser_.choices(seat_.ledger());
   std::size_t first = choices.size();
   SteadyTime came = {};
@@ -40,8 +40,31 @@ std::optional<Action> FreeLoop::dealt(const Action& choice) {
   if (choice.op != Op::forward || !seat_.is_dealt_to()) return choice;
   const std::optional<std::int64_t> batch = seat_.deal(grant_);
   chooser_.see_deal(batch);
-  if (!batch) return ready_choice();
+  if (!batch) {
+    pass_end_on(chooser_.next());
+    return ready_choice();
+  }
   return chooser_.choices(seat_.ledger()).back();
+}
+
+void FreeLoop::see_below() {
+  while (const auto next = seat_.ports().next_from_below()) {
+    chooser_.see(*next);
+    if (next->kind != MessageKind::reached) return;
+    seat_.ports().take_end();
+    pass_end_on(next->batch);
+  }
+}
+
+void FreeLoop::pass_end_on(std::int64_t end) {
+  if (seat_.ports().above().sender) end_ = end;
+}
+
+/// Says what is owed to the block above, if that has room.
+bool FreeLoop::says_end() {
+  if (!end_ || !seat_.ports().has_room_for_end()) return false;
+  seat_.ports().send_end(*std::exchange(end_, std::nullopt));
+  return true;
 }
 
 SteadyTime FreeLoop::arrival_of(const Action& choice) const {
@@ -64,6 +87,14 @@ void FreeLoop::execute(Action action) {
   done_ += (done_.empty() ? "" : " ") + to_text(action);
 }
 
+/// Waits for the neighbour once more, which throws with its name.
+void FreeLoop::name_the_silent() {
+  if (end_)
+    seat_.ports().send_end(*std::exchange(end_, std::nullopt));
+  else
+    execute(chooser_.choices(seat_.ledger()).front());
+}
+
 std::string FreeLoop::carry_out(const Grant& grant) {
   SLUICE_CHECK(chooser_.is_done(seat_.ledger()),
                "block {} is given turns before it has done its last",
@@ -72,15 +103,17 @@ std::string FreeLoop::carry_out(const Grant& grant) {
     chooser_.begin_after(seat_.ledger().updates());
   chooser_.give(grant);
   grant_ = grant;
-  while (!chooser_.is_done(seat_.ledger())) {
+  while (!chooser_.is_done(seat_.ledger()) || end_) {
     const std::uint64_t heard = bell_->rung();
     seat_.ports().flush();
-    if (std::optional<Action> choice = ready_choice())
+    if (says_end()) continue;
+    std::optional<Action> choice = ready_choice();
+    if (choice)
       execute(std::move(*choice));
-    else if (!chooser_.is_done(seat_.ledger()) &&
-             !runner_.wait(seat_, *bell_, heard))
-      execute(
-          chooser_.choices(seat_.ledger()).front());  // names the silent peer
+    else if (chooser_.is_done(seat_.ledger()) && !end_)
+      break;
+    else if (!runner_.wait(seat_, *bell_, heard))
+      name_the_silent();
   }
   return std::exchange(done_, {});
 }

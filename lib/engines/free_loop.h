@@ -30,6 +30,10 @@ class FreeLoop {
  private:
   std::optional<Action> ready_choice();
   std::optional<Action> dealt(const Action& choice);
+  void see_below();
+  void pass_end_on(std::int64_t end);
+  bool says_end();
+  void name_the_silent();
   SteadyTime arrival_of(const Action& choice) const;
   void execute(Action action);
 
@@ -40,6 +44,7 @@ class FreeLoop {
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   bool has_begun_ = false;
   Grant grant_ = {};
+  std::optional<std::int64_t> end_;  // to be said to the block above
   std::string done_;
 };
 

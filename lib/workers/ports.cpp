@@ -23,7 +23,8 @@ Ports::Ports(const RunPlan& plan, int seat, Link below, Link above,
       timeline_(timeline),
       patience_(patience),
       inbox_(make_inbox(by_block(plan.blocks, seat).inbox_below,
-                        by_block(plan.blocks, seat).block)) {}
+                        by_block(plan.blocks, seat).block)),
+      has_gaps_(!inbox_ && by_block(plan.blocks, seat).has_gaps) {}
 
 Message Ports::from_below(MessageKind kind, const Action& action) {
   return expected(*below_.receiver, neighbours_.below(kind, action.batch), kind,
@@ -130,6 +131,22 @@ std::optional<MessageHead> Ports::next_from_below() const {
   return below_.receiver ? below_.receiver->next() : std::nullopt;
 }
 
+void Ports::take_end() {
+  receive(*below_.receiver, seat_ - 1);
+}
+
+void Ports::send_end(std::int64_t end) {
+  send_up({.kind = MessageKind::reached, .batch = end});
+}
+
+/// Whether what the action needs comes next, or the neighbour is gone.
+bool Ports::is_next(const Transfer& need, Receiver& from) const {
+  if (!from.ready()) return false;
+  if (!has_gaps_ || need.from > seat_) return true;
+  const std::optional<MessageHead> next = from.next();
+  return !next || (next->kind == need.kind && next->batch == need.batch);
+}
+
 bool Ports::are_ready(const RunPlan& plan, Action& action) {
   if (inbox_ && action.op == Op::forward &&
       !inbox_->is_ready(action, *below_.receiver, next_below()))
@@ -141,7 +158,7 @@ bool Ports::are_ready(const RunPlan& plan, Action& action) {
   };
   return std::all_of(needs.begin(), needs.end(),
                      [&](const Transfer& need) {
-                       return link_to(need.from).receiver->ready();
+                       return is_next(need, *link_to(need.from).receiver);
                      }) &&
          std::all_of(yields.begin(), yields.end(), [&](const Transfer& yield) {
            return link_to(yield.to).sender->ready();

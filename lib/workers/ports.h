@@ -57,6 +57,12 @@ class Ports {
   void flush();
   /// The message from below that comes next, if it has come.
   std::optional<MessageHead> next_from_below() const;
+  /// Takes the word from below, which has come, that no batch before one comes
+  /// any more; and says that to the block above, if there is room. Both only
+  /// where a dealer leaves batches out (MicroBatches::by_arrival).
+  void take_end();
+  bool has_room_for_end() const { return above_.sender->ready(); }
+  void send_end(std::int64_t end);
   /// Whether an action would not wait for its messages or for room, or would
   /// throw because a neighbour is gone. Sets action.arrived.
   bool are_ready(const RunPlan& plan, Action& action);
@@ -88,6 +94,7 @@ class Ports {
                    const Action& action);
   void send(Sender& to, int peer, Message message);
   Inbox::Next next_below();
+  bool is_next(const Transfer& need, Receiver& from) const;
 
   int seat_;
   Neighbours neighbours_;
@@ -101,6 +108,7 @@ class Ports {
   std::unique_ptr<Inbox> inbox_;    // nullptr: the channel alone
   LossySender* lossy_ = nullptr;    // above_.sender, if it is one
   std::set<std::int64_t> skipped_;  // batches
+  bool has_gaps_;                   // whether one can't know what comes next
   std::size_t dropped_ = 0;         // messages
 };
 

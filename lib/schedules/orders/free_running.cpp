@@ -179,9 +179,13 @@ void FreeRunning::see(const MessageHead& first) {
   if (!plan().has_gaps) return;
   // Actions that follow the turns of a grant, or belong to the next one, lie
   // behind all batches of this one.
-  const std::int64_t batch =
-      first.kind == MessageKind::activation ? first.batch : end();
-  next_ = std::max(next_, std::min(batch, end()));
+  const bool says_batch = first.kind == MessageKind::activation ||
+                          first.kind == MessageKind::reached;
+  see_end(says_batch ? first.batch : end());
+}
+
+void FreeRunning::see_end(std::int64_t end) {
+  next_ = std::max(next_, std::min(end, this->end()));
 }
 
 void FreeRunning::see_deal(std::optional<std::int64_t> batch) {

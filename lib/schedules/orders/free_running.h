@@ -45,12 +45,16 @@ class FreeRunning {
   /// Notes that the block did one of its choices, which is in its ledger too.
   /// What a settle has dropped is left out.
   void did(const Action& action);
-  /// What comes next from below. Where batches may be dropped there, it says
+  /// What comes next from below. Where batches may be left out there, it says
   /// which ones never come.
   void see(const MessageHead& first);
+  /// Batches before that one never come any more.
+  void see_end(std::int64_t end);
   /// The batch that a dealer would give the block now; nothing: all that its
   /// grant has are dealt. Until then the number of its forward is open.
   void see_deal(std::optional<std::int64_t> batch);
+  /// One past the last batch that it has begun or left out.
+  std::int64_t next() const { return next_; }
   /// Batches that the block leaves out of its grant, because the others have
   /// done that turn without it.
   std::vector<std::int64_t> behind(std::int64_t turn) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.h"
-#include "lib/schedules/plan/executors.h"
+#include "lib/schedules/orders/executors.h"
 
 namespace sluice {
 

@@ -83,12 +83,8 @@ void check_arrival(const RunPlan& one, const ReplicaExchange& exchange) {
         "for each other's gradients of a turn, and so have as many batches: "
         "{}",
         kShares);
-  if (one.depth() > 1)
-    throw UserError(
-        "replicas.deal = 'arrival' is for replicas of one block: set blocks = "
-        "1, or {}",
-        kShares);
-  if (one.blocks.front().accumulate > 1)
+  if (std::any_of(one.blocks.begin(), one.blocks.end(),
+                  [](const BlockPlan& block) { return block.accumulate > 1; }))
     throw UserError(
         "replicas.deal = 'arrival' counts each batch as an update: set "
         "accumulate = 1, or {}",
@@ -124,6 +120,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
       block.micro_batches.deals.replicas = replicas;
       block.micro_batches.replica = replica;
       block.micro_batches.by_arrival = dealing == Dealing::arrival;
+      if (dealing == Dealing::arrival) block.has_gaps = block.block > 1;
       block.exchange = exchange;
       block.exchange.members = replicas;
       if (stagger)

@@ -198,6 +198,7 @@ class Simulation {
   bool merge_those_who_wait();
   void take_merged(int seat, double now, Action& action);
   void choose(int block);
+  bool is_dealt(int seat) const;
   /// Whether a dealer has the batches of that seat's forwards.
   bool is_dealt_to(int seat) const;
   void take_deal(const Action& forward);

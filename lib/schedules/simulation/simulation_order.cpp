@@ -186,6 +186,9 @@ void Simulation::choose(int block) {
   if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
     const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
     lane.chooser->see({first.kind, first.batch});
+  } else if (block > 1 && is_dealt(block)) {
+    // What the block below has left out never comes; real blocks say so.
+    lane.chooser->see_end(by_block(lanes_, block - 1).chooser->next());
   }
   lane.actions.clear();
   const std::vector<Action> choices = lane.chooser->choices(lane.ledger);
@@ -205,9 +208,12 @@ void Simulation::choose(int block) {
   lane.actions = {best};
 }
 
+bool Simulation::is_dealt(int seat) const {
+  return by_block(plans_.front().blocks, seat).micro_batches.by_arrival;
+}
+
 bool Simulation::is_dealt_to(int seat) const {
-  const BlockPlan& mine = by_block(plans_.front().blocks, seat);
-  return mine.micro_batches.by_arrival && mine.block == 1;
+  return is_dealt(seat) && by_block(plans_.front().blocks, seat).block == 1;
 }
 
 void Simulation::take_deal(const Action& forward) {

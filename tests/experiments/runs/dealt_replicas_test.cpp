@@ -38,14 +38,15 @@ constexpr const char* kPolicies[] = {
     "'gossip', pairs = true, mix = 'before'",
     "'average', every = 2, quorum = 2, outer_lr = 0.7"};
 
-std::string config_of(const std::string& policy, const char* deal) {
+std::string config_of(const std::string& policy, const char* deal,
+                      const char* blocks = "1") {
   return fmt::format(
-      "batch_size = 8\nturns = {}\nblocks = 1\nschedule = 'free'\n"
-      "model = {{hidden = [24], dropout = 0.2, batch_norm = true}}\n"
+      "batch_size = 8\nturns = {}\nblocks = {}\nschedule = 'free'\n"
+      "model = {{hidden = [24, 16], dropout = 0.2, batch_norm = true}}\n"
       "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5, schedule = "
       "'cosine'}}\n"
       "replicas = {{count = {}, policy = {}, deal = '{}'}}\n",
-      kTurns, kReplicas, policy, deal);
+      kTurns, blocks, kReplicas, policy, deal);
 }
 
 /// Batches of all replicas, of the data's order.
@@ -98,24 +99,34 @@ TEST(DealtReplicas, OfWhichOneIsSlowGoElsewhereAndEndEarlier) {
 using DealtReplicasRun = Program;
 
 TEST_F(DealtReplicasRun, AppliesEachBatchOnceOnEveryEngine) {
-  for (const char* engine : {"virtual", "threads", "processes"}) {
+  const std::pair<const char*, const char*> runs[] = {
+      {"virtual", "1"}, {"threads", "1"}, {"processes", "1"},
+      {"virtual", "3"}, {"threads", "3"}, {"processes", "3"}};
+  for (const auto& [engine, blocks] : runs) {
+    SCOPED_TRACE(std::string(engine) + ", blocks " + blocks);
+    const std::string folder = path(std::string(engine) + blocks);
     StopSignals signals;
     const Experiment experiment = read_experiment(
         parse_toml(fmt::format("engine = '{}'\nthreads = 1\n"
                                "checkpoint = {{every_turns = 4}}\n"
                                "data = {{train = 480, test = 40}}\n",
                                engine) +
-                       config_of("'server'", "arrival"),
+                       config_of("'server'", "arrival", blocks),
                    "test.toml"),
         "");
     run(experiment,
-        {.folder = path(engine), .quiet = true, .program = SLUICE_PROGRAM},
-        signals);
-    EXPECT_THAT(applied_by_all(read_schedule(schedule_of_run(path(engine)),
-                                             experiment.plans.front())),
-                UnorderedElementsAreArray(all_batches()))
-        << engine;
-    EXPECT_EQ(replay(path(engine)).difference(), "") << engine;
+        {.folder = folder, .quiet = true, .program = SLUICE_PROGRAM}, signals);
+    const auto schedule =
+        read_schedule(schedule_of_run(folder), experiment.plans.front());
+    for (int block = 0; block < experiment.blocks(); ++block) {
+      std::vector<std::vector<Action>> of_block;
+      for (int r = 0; r < kReplicas; ++r)
+        of_block.push_back(schedule.at(
+            static_cast<std::size_t>(r * experiment.blocks() + block)));
+      EXPECT_THAT(applied_by_all(of_block),
+                  UnorderedElementsAreArray(all_batches()));
+    }
+    EXPECT_EQ(replay(folder).difference(), "");
   }
 }
 

@@ -89,6 +89,10 @@ INSTANTIATE_TEST_SUITE_P(
             std::pair{"DealtElastic",
                       "blocks = 1\nreplicas = {count = 3, policy = 'elastic', "
                       "one_by_one = true, every = 2, deal = 'arrival'}\n"},
+            std::pair{"DealtBlocks",
+                      "blocks = 2\nreplicas = {count = 2, policy = 'server', "
+                      "deal = 'arrival'}\nin_flight = 3\nboundary = {policy = "
+                      "'delayed_gradient'}\n"},
             std::pair{"DelayedBlocks",
                       "blocks = 2\nreplicas = {count = 2, policy = 'server'}\n"
                       "in_flight = 3\nboundary = {policy = "

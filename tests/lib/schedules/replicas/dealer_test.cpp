@@ -30,16 +30,28 @@ ReplicaExchange served(ExchangedTensors what, std::int64_t every = 1) {
 }
 
 RunPlan plan_of(int replicas, const ReplicaExchange& exchange,
-                Dealing dealing = Dealing::arrival) {
-  return with_replicas(make_free_plan({}), replicas, exchange, false, dealing);
+                Dealing dealing = Dealing::arrival,
+                const std::vector<Traits>& boundaries = {}) {
+  return with_replicas(make_free_plan(boundaries, 1, 3), replicas, exchange,
+                       false, dealing);
 }
 
+/// Boundaries of back-propagation, of delayed gradients, and of a local loss.
+const std::vector<Traits> kBoundaries[] = {
+    {},
+    {Traits{}},
+    {Traits{.delay = 1}},
+    {Traits{.cut = true, .from_above = false, .own = true},
+     Traits{.delay = 1}}};
+
 /// Replicas of which the last one is so many times as slow.
-Costs costs_of(int replicas, double slowest, double jitter = 0) {
+Costs costs_of(int replicas, double slowest, double jitter = 0,
+               int blocks = 1) {
   Costs costs{.jitter = jitter, .seed = 3};
   for (int replica = 1; replica <= replicas; ++replica)
-    costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
-                            .slowness = replica == replicas ? slowest : 1});
+    for (int block = 1; block <= blocks; ++block)
+      costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
+                              .slowness = replica == replicas ? slowest : 1});
   return costs;
 }
 
@@ -172,11 +184,15 @@ TEST(DealByArrival, AppliesEachBatchOfTheRunOnceInRandomRuns) {
     const ReplicaExchange exchange =
         random() % 2 == 0 ? served(ExchangedTensors::gradients)
                           : served(ExchangedTensors::weights, 1 + random() % 4);
-    const RunPlan plan = plan_of(replicas, exchange);
-    Costs costs = costs_of(replicas, 1 + random() % 5, 0.3);
+    const std::vector<Traits>& boundaries = kBoundaries[random() % 4];
+    const RunPlan plan =
+        plan_of(replicas, exchange, Dealing::arrival, boundaries);
+    const int depth = plan.depth();
+    Costs costs = costs_of(replicas, 1 + random() % 5, 0.3, depth);
     costs.seed = random();
     Simulation simulation({plan}, costs, capacities_of(plan, 2));
-    std::vector<std::int64_t> applied;
+    std::vector<std::vector<std::int64_t>> applied(
+        static_cast<std::size_t>(depth));
     std::int64_t turn = 0;
     while (turn < turns) {
       Grant grant;
@@ -185,14 +201,18 @@ TEST(DealByArrival, AppliesEachBatchOfTheRunOnceInRandomRuns) {
       grant.checkpoint = random() % 2 == 0;
       grant.drain = grant.end_turn == turns;
       turn = grant.end_turn;
-      for (int seat = 1; seat <= replicas; ++seat) simulation.give(seat, grant);
+      for (int seat = 1; seat <= replicas * depth; ++seat)
+        simulation.give(seat, grant);
       while (const auto timed = simulation.next())
         if (timed->action.op == Op::update)
-          applied.push_back(timed->action.batch);
+          applied[static_cast<std::size_t>((timed->seat - 1) % depth)]
+              .push_back(timed->action.batch);
       ASSERT_TRUE(simulation.finished()) << simulation.stuck();
     }
-    std::sort(applied.begin(), applied.end());
-    ASSERT_EQ(applied, first_numbers(turns * replicas)) << "run " << run;
+    for (auto& of_block : applied) {
+      std::sort(of_block.begin(), of_block.end());
+      ASSERT_EQ(of_block, first_numbers(turns * replicas)) << "run " << run;
+    }
   }
 }
 
@@ -228,8 +248,8 @@ TEST(DealByArrival, IsRefusedWhereItMakesNoSense) {
   refused(make_free_plan({}), waiting, "policy = 'all_reduce'");
   refused(make_free_plan({}, 2), served(ExchangedTensors::gradients),
           "accumulate = 1");
-  refused(make_free_plan({Traits()}), served(ExchangedTensors::gradients),
-          "blocks = 1");
+  refused(make_free_plan({Traits()}, 2), served(ExchangedTensors::gradients),
+          "accumulate = 1");
 }
 
 }  // namespace sluice::dealer_test
