@@ -72,7 +72,7 @@ std::vector<std::int64_t> applied_by_all(
   return applied;
 }
 
-TEST(DealtReplicas, OfTheSameSpeedHaveTheBitsOfTheirShares) {
+TEST(DealtReplicas, HaveTheBitsOfTheirSharesAtTheSameSpeed) {
   const Costs even = costs_with(1, {1, 1, 1, 1});
   for (const char* policy : kPolicies) {
     const auto dealt = trained(config_of(policy, "arrival"), even);
@@ -82,7 +82,7 @@ TEST(DealtReplicas, OfTheSameSpeedHaveTheBitsOfTheirShares) {
   }
 }
 
-TEST(DealtReplicas, OfWhichOneIsSlowGoElsewhereAndEndEarlier) {
+TEST(DealtReplicas, GoElsewhereAndEndEarlierWhereOneIsSlow) {
   const Costs slow = costs_with(1, {1, 4, 1, 1});
   for (const char* policy : kPolicies) {
     const auto dealt = recorded(config_of(policy, "arrival"), slow);
