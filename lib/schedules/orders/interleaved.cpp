@@ -39,14 +39,13 @@ std::vector<ExecutorStep> one_after_another(int chunks, std::int64_t batches) {
 }
 
 std::vector<ExecutorStep> interleaved(const Placement& placement, int executor,
-                  std::int64_t batches) {
+                                      std::int64_t batches) {
   const int chunks = chunks_of(placement);
   if (batches % placement.count != 0) return one_after_another(chunks, batches);
   const std::int64_t all = batches * chunks;
-  const std::int64_t ahead =
-      std::min<std::int64_t>(2 * (placement.count - executor - 1) +
-                                 (chunks - 1) * placement.count,
-                             all);
+  const std::int64_t ahead = std::min<std::int64_t>(
+      2 * (placement.count - executor - 1) + (chunks - 1) * placement.count,
+      all);
   std::vector<ExecutorStep> steps;
   for (std::int64_t i = 0; i < ahead; ++i)
     steps.push_back(step(placement, Op::forward, i));

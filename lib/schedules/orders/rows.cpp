@@ -64,7 +64,8 @@ constexpr ScheduleRow kRows[] = {
      "first, that of the weights fills the time in which the block would wait",
      plan_of_zb_h1},
     {"zb-v",
-     "backwards in halves of executors that have two blocks each, one of either "
+     "backwards in halves of executors that have two blocks each, one of "
+     "either "
      "half of the network, k from below and k from above",
      plan_of_zb_v},
     {"free", "a block does what is ready first, and a record says what it did",

@@ -36,7 +36,8 @@ class ChunkSteps {
     for (std::int64_t i = 0; i < times; ++i)
       for (const OpOfChunk& each : ops) {
         const std::int64_t batch = done_[each]++;
-        if (batch < batches_) steps_.push_back({each.first, each.second, batch});
+        if (batch < batches_)
+          steps_.push_back({each.first, each.second, batch});
       }
   }
   std::vector<ExecutorStep> take() { return std::move(steps_); }

@@ -15,9 +15,10 @@ namespace {
 
 std::vector<ExecutorStep> steps_of_turn(const BlockPlan& plan,
                                         std::int64_t turn) {
-  return plan.steps(plan.placement,
-                    plan.placement.executor_of(plan.block) - plan.placement.first,
-                    plan.micro_batches.batches_in(turn));
+  return plan.steps(
+      plan.placement,
+      plan.placement.executor_of(plan.block) - plan.placement.first,
+      plan.micro_batches.batches_in(turn));
 }
 
 /// Action of a block's step; none for the second half of a backward that the

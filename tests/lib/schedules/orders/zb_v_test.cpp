@@ -70,8 +70,8 @@ TEST(ZeroBubbleV, ExecutorOfAVHasABlockFromBelowAndOneFromAbove) {
 }
 
 TEST(ZeroBubbleV, ReplicasOfAVHaveExecutorsOfTheirOwn) {
-  const RunPlan plan = with_replicas(plan_of(4, 4), 2,
-                                     {.what = ExchangedTensors::gradients});
+  const RunPlan plan =
+      with_replicas(plan_of(4, 4), 2, {.what = ExchangedTensors::gradients});
   EXPECT_EQ(executors_of(plan), 4);
   EXPECT_EQ(seats_of(plan, 2), (std::vector{5, 8}));
   EXPECT_EQ(seats_of(plan, 3), (std::vector{6, 7}));
@@ -190,8 +190,9 @@ TEST_P(EveryZeroBubbleV, NoExecutorDoesTwoThingsAtOnce) {
   for (std::size_t k = 0; k < costs.blocks.size(); ++k)
     costs.blocks[k].seconds[Op::forward] += 0.25 * static_cast<double>(k);
   std::map<int, double> free_since;
-  for (const TimedAction& timed : timeline(
-           costs, {.end_turn = 3, .evaluation_batches = 2, .checkpoint = true})) {
+  for (const TimedAction& timed :
+       timeline(costs,
+                {.end_turn = 3, .evaluation_batches = 2, .checkpoint = true})) {
     double& free = free_since[executor_of(timed)];
     EXPECT_GE(timed.start, free);
     free = timed.end;
