@@ -62,15 +62,17 @@ void PipelineSettings::describe(Fields& fields) {
              {.text = "keep only the input of a batch, and build the graph "
                       "of its backward anew: saves memory, costs a second "
                       "forward. Changes no result"});
-  fields.key("executors", executors,
-             {.text = "with order = 'interleaved': number of threads or "
-                      "processes that share the blocks; block k runs in "
-                      "the one of block k - executors. 0: one for each block",
-              .min = 0,
-              .max = 4096});
+  fields.key(
+      "executors", executors,
+      {.text = "with order = 'interleaved': number of threads or "
+               "processes that share the blocks; block k runs in "
+               "the one of block k - executors. 0: as many as the order "
+               "wants, with 'zb-v' one for two blocks, else one for each",
+       .min = 0,
+       .max = 4096});
   if (executors > 0 && order != "interleaved")
     fields.reject("executors",
-                  fmt::format("order = '{}' has one for each block: leave "
+                  fmt::format("order = '{}' has its own number of them: leave "
                               "it out, or set order = 'interleaved'",
                               order));
 }

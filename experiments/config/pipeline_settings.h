@@ -17,7 +17,7 @@ struct PipelineSettings {
   /// the latest.
   WeightsAtBackward weights = {};
   bool recompute = false;
-  std::int64_t executors = 0;  ///< 0: one for each block
+  std::int64_t executors = 0;  ///< 0: as many as the order wants
 
   void describe(Fields& fields);
 };

@@ -41,6 +41,20 @@ std::span<const PresetRow> pipeline_presets() {
                   "micro_batches = 4\n\n"
                   "[boundary]\n"
                   "policy = \"backprop\"\n"}},
+      {"zb_v",
+       "two blocks an executor, one of either half, and backwards in halves",
+       {.source = "Qi et al., \"Zero Bubble Pipeline Parallelism\", ICLR 2024, "
+                  "arXiv:2401.10241, ZB-V: its handcrafted order, for an even "
+                  "number of blocks",
+        .kept = "an executor keeps the graphs of up to K micro-batches in its "
+                "two blocks together",
+        .staleness = "none: has the bits of one block",
+        .config = "blocks = 4\n\n"
+                  "[pipeline]\n"
+                  "order = \"zb-v\"\n"
+                  "micro_batches = 4\n\n"
+                  "[boundary]\n"
+                  "policy = \"backprop\"\n"}},
       {"pipedream",
        "late gradients, each of the weights of its forward",
        {.source = "Narayanan et al., \"PipeDream: Generalized Pipeline "

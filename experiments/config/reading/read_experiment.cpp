@@ -91,6 +91,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   if (has_centres(experiment) && kind.brings_updated)
     kind.exchange.what = ExchangedTensors::weights;
   experiment.plans = plans_of(experiment, model_norm);
+  derive_threads(experiment);
   check_free_plans(experiment, experiment.plans, top);
   check_factors(experiment, top);
   check_replicas(experiment, top);

@@ -54,7 +54,11 @@ bool shares_gpus_between_threads(const Experiment& experiment) {
 }
 
 bool splits_backwards(const Experiment& experiment) {
-  return experiment.pipeline.order == "zb-h1";
+  for (const RunPlan& plan : experiment.plans)
+    for (const BlockPlan& block : plan.blocks)
+      for (const Action& action : actions_of(block, {.end_turn = 1}))
+        if (action.op == Op::backward_input) return true;
+  return false;
 }
 
 /// Code that Sluice doesn't know may do on the host, or draw, what a graph
@@ -87,9 +91,8 @@ constexpr std::array kRefusals = {
             "would disturb what the other captures: set engine = "
             "\"processes\", or give each block a GPU of its own"},
     Refusal{splits_backwards,
-            "a graph takes a batch back as a whole, and pipeline.order = "
-            "\"zb-h1\" in two halves: choose another order, or leave it "
-            "out"},
+            "a graph takes a batch back as a whole, and this pipeline.order "
+            "in two halves: choose another order, or leave it out"},
     Refusal{has_unknown_layers,
             "layers of your own may do on the host what a graph would do once "
             "for all batches: leave it out, or choose one of Sluice's models"},

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/processors.h"
+#include "lib/schedules/orders/executors.h"
 #include "lib/tensors/device.h"
 
 namespace sluice {
@@ -42,11 +43,11 @@ std::vector<std::string> devices_of(const ConfigNode& device, int blocks,
 
 void derive_for_blocks(const Fields& top, Experiment& experiment) {
   experiment.devices = devices_of(experiment.device, experiment.blocks(), top);
-  const std::int64_t executors = experiment.pipeline.executors;
+}
+
+void derive_threads(Experiment& experiment) {
   if (experiment.threads == 0)
-    experiment.threads =
-        threads_for(executors > 0 ? executors * experiment.replicas.count
-                                  : experiment.seats());
+    experiment.threads = threads_for(executors_of(experiment.plans.front()));
 }
 
 }  // namespace sluice

@@ -77,8 +77,8 @@ std::string drawing_of(const Experiment& experiment, const Costs& costs,
 }
 
 std::string timeline_of(const MethodExample& example) {
-  return drawing_of(example_experiment(example, {.blocks = 3}),
-                    ideal_costs(3, 0), {});
+  const Experiment experiment = example_experiment(example, {.blocks = 3});
+  return drawing_of(experiment, ideal_costs(experiment.blocks(), 0), {});
 }
 
 /// Three replicas, or two where they meet in pairs, around their first

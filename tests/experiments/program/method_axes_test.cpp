@@ -102,7 +102,7 @@ TEST(MethodAxes, AxesOfPipelinesHaveTheirStalenessAndVersions) {
 }
 
 TEST(MethodAxes, AxesOfExactPipelinesAreThoseOfBackprop) {
-  for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
+  for (const char* name : {"gpipe", "pipedream_flush", "zb_h1", "zb_v"}) {
     const MethodAxes axes = of_preset(name);
     EXPECT_EQ(axes.backwards, 0) << name;
     EXPECT_DOUBLE_EQ(axes.boundary_bytes, 2) << name;
