@@ -20,6 +20,7 @@
 #include "experiments/config/rules/plan_rules.h"
 #include "experiments/config/rules/replica_rules.h"
 #include "experiments/config/rules/target_rules.h"
+#include "experiments/config/tables/block_devices.h"
 #include "experiments/config/tables/block_layers.h"
 #include "experiments/config/tables/lengths.h"
 #include "experiments/config/tables/phase_plans.h"
