@@ -180,10 +180,11 @@ void Coordinator::lost(int replica, std::size_t grants,
   const std::int64_t turn =
       grants == 0 ? length_.first_turn : decided_.at(grants - 1).end_turn;
   if (sink_)
-    sink_->write(records::LostReplica{.turn = turn,
-                                      .replica = replica,
-                                      .turns_left_out = length_.turns - turn,
-                                      .reason = reason});
+    sink_->write(records::LostReplica{
+        .turn = turn,
+        .replica = replica,
+        .turns_left_out = length_.has_shares ? length_.turns - turn : 0,
+        .reason = reason});
 }
 
 double Coordinator::seconds() {

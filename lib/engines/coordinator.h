@@ -31,6 +31,9 @@ struct RunLength {
   bool initial_checkpoint = false;
   bool checkpoint_evaluations = false;  ///< save whatever is evaluated
   bool drain = true;
+  /// Whether each replica has its share of the batches: what a lost one had
+  /// left is left out.
+  bool has_shares = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
   /// Where no block gets its next grant before all have reached the last.
   std::vector<Barrier> barriers = {};  ///< by phase; missing: none

@@ -43,19 +43,21 @@ void check_losses(const Experiment& experiment, const std::string& folder,
 
 std::vector<records::ReturnedReplica> returned_replicas(
     const std::vector<Record>& history, const RestartPoint& start) {
-  std::map<int, std::int64_t> lost_at;
+  std::map<int, records::LostReplica> lost_at;
   for (const Record& record : history) {
     if (const auto lost = record.as<records::LostReplica>())
-      lost_at[lost->replica] = lost->turn;
+      lost_at[lost->replica] = *lost;
     if (const auto returned = record.as<records::ReturnedReplica>())
       lost_at.erase(returned->replica);
   }
   std::vector<records::ReturnedReplica> all;
-  for (const auto& [replica, turn] : lost_at) {
+  for (const auto& [replica, lost] : lost_at) {
     const bool is_own = !start.returning.contains(replica);
+    // Others have done its work where it had no share.
+    const bool leaves_out = !is_own && lost.turns_left_out > 0;
     all.push_back({.turn = start.turn,
                    .replica = replica,
-                   .turns_left_out = is_own ? 0 : start.turn - turn,
+                   .turns_left_out = leaves_out ? start.turn - lost.turn : 0,
                    .weights = is_own ? "own" : "agreed"});
   }
   return all;

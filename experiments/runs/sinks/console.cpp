@@ -138,18 +138,24 @@ void Console::write(const Record& record) {
   if (const auto injection = record.as<records::Injection>())
     leave("Injected: " + injection->fault);
   if (const auto lost = record.as<records::LostReplica>())
-    leave(
-        fmt::format("Replica {} is lost ({}): the others go on without it, "
-                    "and {} turns of its share are left out",
-                    lost->replica, lost->reason, lost->turns_left_out));
+    leave(fmt::format(
+        "Replica {} is lost ({}): the others go on without it, and {}",
+        lost->replica, lost->reason,
+        lost->turns_left_out > 0
+            ? fmt::format("{} turns of its share are left out",
+                          lost->turns_left_out)
+            : "do its work"));
   if (const auto returned = record.as<records::ReturnedReplica>())
     leave(fmt::format("Replica {} is back after turn {}, with {}",
                       returned->replica, returned->turn,
                       returned->weights == "own"
                           ? "what it had"
-                          : fmt::format("the weights of the others: {} turns "
-                                        "of its share were left out",
-                                        returned->turns_left_out)));
+                          : "the weights of the others" +
+                                (returned->turns_left_out > 0
+                                     ? fmt::format(": {} turns of its share "
+                                                   "were left out",
+                                                   returned->turns_left_out)
+                                     : "")));
   if (const auto restart = record.as<records::Restart>()) {
     turn_ = restart->turn;
     leave(fmt::format("Restart {}: {}. Back to turn {}: turns done again: {}",

@@ -37,19 +37,19 @@ Applications applications(const std::string& lines) {
   return training.train_and_record();
 }
 
-std::vector<AppliedUpdate> part(const std::vector<AppliedUpdate>& updates,
-                                std::int64_t first, std::int64_t end) {
-  std::vector<AppliedUpdate> some;
-  for (const AppliedUpdate& update : updates)
+std::vector<ShownUpdate> part(const std::vector<ShownUpdate>& updates,
+                              std::int64_t first, std::int64_t end) {
+  std::vector<ShownUpdate> some;
+  for (const ShownUpdate& update : updates)
     if (update.batch >= first && update.batch < end) some.push_back(update);
   return some;
 }
 
 /// Gradients of heads and of policies to come are left out: `count` are the
 /// block's own.
-std::vector<AppliedUpdate> own(std::vector<AppliedUpdate> updates,
-                               std::size_t count) {
-  for (AppliedUpdate& update : updates) update.gradients.resize(count);
+std::vector<ShownUpdate> own(std::vector<ShownUpdate> updates,
+                             std::size_t count) {
+  for (ShownUpdate& update : updates) update.gradients.resize(count);
   return updates;
 }
 
@@ -113,7 +113,7 @@ TEST(Timetables, StalenessBeginsAnewAfterTheSwitch) {
   const Applications applied =
       applications(kNet + phases(kDelayed, kDecoupled));
   // Batch 8 is the first of the second phase, in which block 1 has d = 4.
-  for (const AppliedUpdate& update : applied.at(1))
+  for (const ShownUpdate& update : applied.at(1))
     EXPECT_EQ(update.turn - update.batch, update.batch < 8 ? 2 : 4);
 }
 

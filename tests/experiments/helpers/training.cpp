@@ -89,7 +89,7 @@ Applications Training::train_and_record() {
   Applications applied;
   run({}, [&](const TimedAction& timed) {
     if (timed.action.op != Op::update) return;
-    AppliedUpdate update{timed.action.turn, timed.action.batch, {}};
+    ShownUpdate update{timed.action.turn, timed.action.batch, {}};
     for (const at::Tensor& gradient : block(timed.seat).gradients())
       update.gradients.push_back(gradient.defined() ? gradient.clone()
                                                     : gradient);
@@ -149,8 +149,8 @@ bool same(const at::Tensor& left, const at::Tensor& right) {
 
 }  // namespace
 
-std::string difference(const std::vector<AppliedUpdate>& left,
-                       const std::vector<AppliedUpdate>& right) {
+std::string difference(const std::vector<ShownUpdate>& left,
+                       const std::vector<ShownUpdate>& right) {
   if (left.size() != right.size())
     return fmt::format("{} updates against {}", left.size(), right.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
@@ -164,8 +164,8 @@ std::string difference(const std::vector<AppliedUpdate>& left,
   return "";
 }
 
-double distance(const std::vector<AppliedUpdate>& left,
-                const std::vector<AppliedUpdate>& right) {
+double distance(const std::vector<ShownUpdate>& left,
+                const std::vector<ShownUpdate>& right) {
   double largest = 0;
   for (std::size_t i = 0; i < left.size(); ++i)
     for (std::size_t j = 0; j < left[i].gradients.size(); ++j)

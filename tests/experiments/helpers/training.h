@@ -18,13 +18,13 @@ namespace sluice {
 Experiment small_experiment(const std::string& lines);
 
 /// What a block did in an update.
-struct AppliedUpdate {
+struct ShownUpdate {
   std::int64_t turn = 0;
   std::int64_t batch = 0;
   Tensors gradients;
 };
 /// By block, in the order of the updates.
-using Applications = std::map<int, std::vector<AppliedUpdate>>;
+using Applications = std::map<int, std::vector<ShownUpdate>>;
 
 /// The workers of an experiment in this thread, trained by train().
 struct Training {
@@ -64,11 +64,11 @@ double distance(const NamedTensors& left, const NamedTensors& right);
 
 /// Empty when both blocks applied the same gradients for the same batches, bit
 /// for bit, whatever the turn; else what differs first.
-std::string difference(const std::vector<AppliedUpdate>& left,
-                       const std::vector<AppliedUpdate>& right);
+std::string difference(const std::vector<ShownUpdate>& left,
+                       const std::vector<ShownUpdate>& right);
 /// The largest absolute difference between them.
-double distance(const std::vector<AppliedUpdate>& left,
-                const std::vector<AppliedUpdate>& right);
+double distance(const std::vector<ShownUpdate>& left,
+                const std::vector<ShownUpdate>& right);
 
 NamedTensors copies_of(const NamedTensors& tensors);
 

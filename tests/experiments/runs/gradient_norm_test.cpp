@@ -60,7 +60,7 @@ Norms norms(const std::string& lines) {
   for (const records::Train& train : sink->of_turns)
     all.said[{train.block, train.turn}] = told(train);
   for (const auto& [block, updates] : applications)
-    for (const AppliedUpdate& update : updates)
+    for (const ShownUpdate& update : updates)
       all.applied[{block, update.turn}] = norm_of(update.gradients);
   return all;
 }

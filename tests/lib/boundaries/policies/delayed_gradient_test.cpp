@@ -202,7 +202,7 @@ TEST(DelayedGradient, X9_EveryBatchIsAppliedOnceByEveryBlock) {
   for (const auto& [block, updates] :
        applications(kTwoLayers + rate(0.1) + ddg("stash"))) {
     std::int64_t next = 0;
-    for (const AppliedUpdate& update : updates) EXPECT_EQ(update.batch, next++);
+    for (const ShownUpdate& update : updates) EXPECT_EQ(update.batch, next++);
     EXPECT_EQ(next, 20) << "block " << block;
   }
 }

@@ -47,7 +47,7 @@ TEST_P(EveryMethod, X2_NoGradientDependsOnALaterBatch) {
   const Applications more = applications("turns = 12\ndrain = false\n" + net());
   ASSERT_EQ(few.size(), 3U);
   for (const auto& [block, updates] : few) {
-    std::vector<AppliedUpdate> before = more.at(block);
+    std::vector<ShownUpdate> before = more.at(block);
     ASSERT_GE(before.size(), updates.size());
     before.resize(updates.size());
     EXPECT_EQ(difference(updates, before), "") << "block " << block;
@@ -87,8 +87,8 @@ TEST_P(EveryMethod, X3_WithLearningOnlyBackpropIsBackprop) {
   const Applications backprop =
       applications(std::string("turns = 8\n") + kMlp + rate(0.05) +
                    "boundary = {policy = 'backprop'}\n");
-  std::vector<AppliedUpdate> own = found.at(1);
-  for (AppliedUpdate& update : own)
+  std::vector<ShownUpdate> own = found.at(1);
+  for (ShownUpdate& update : own)
     update.gradients.resize(backprop.at(1)[0].gradients.size());
   EXPECT_EQ(difference(own, backprop.at(1)).empty(),
             GetParam().name == "Backprop");

@@ -188,11 +188,11 @@ TEST(Accumulation, A1_OfOneBatchIsNone) {
 }
 
 /// The sum of the gradients of each window, times `scale`.
-std::vector<AppliedUpdate> windows(const std::vector<AppliedUpdate>& single,
-                                   std::size_t of, double scale) {
-  std::vector<AppliedUpdate> sums;
+std::vector<ShownUpdate> windows(const std::vector<ShownUpdate>& single,
+                                 std::size_t of, double scale) {
+  std::vector<ShownUpdate> sums;
   for (std::size_t first = 0; first + of <= single.size(); first += of) {
-    AppliedUpdate sum = single[first];
+    ShownUpdate sum = single[first];
     for (std::size_t i = first + 1; i < first + of; ++i)
       for (std::size_t j = 0; j < sum.gradients.size(); ++j)
         sum.gradients[j] = sum.gradients[j] + single[i].gradients[j];

@@ -113,8 +113,8 @@ TEST(MonoForwardRuns, AreThoseOfPlainAutogradLayerByLayer) {
 }
 
 /// The gradients of the block's own weight and bias, without its head's.
-std::vector<AppliedUpdate> without_head(std::vector<AppliedUpdate> updates) {
-  for (AppliedUpdate& update : updates) update.gradients.resize(2);
+std::vector<ShownUpdate> without_head(std::vector<ShownUpdate> updates) {
+  for (ShownUpdate& update : updates) update.gradients.resize(2);
   return updates;
 }
 
