@@ -46,7 +46,7 @@ std::string config_of(const std::string& policy, const char* deal,
       "batch_size = 8\nturns = {}\nblocks = {}\nschedule = 'free'\n"
       "model = {{hidden = [24, 16], dropout = 0.2, batch_norm = true}}\n"
       "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5, schedule = "
-      "'cosine'}}\n"
+      "{{name = 'cosine'}}}}\n"
       "replicas = {{count = {}, policy = {}, deal = '{}'}}\n",
       kTurns, blocks, kReplicas, policy, deal);
 }
@@ -175,9 +175,9 @@ TEST_F(DealtReplicasRun, IsContinuedToTheBit) {
     EXPECT_EQ(outcome.status, 0) << outcome.text;
   };
   ran("run " + config + " --dir " + path("whole") +
-      " optimizer.schedule=constant");
+      " optimizer.schedule.name=constant");
   ran("run " + config + " --dir " + path("parts") +
-      " optimizer.schedule=constant turns=8");
+      " optimizer.schedule.name=constant turns=8");
   ran("run --resume " + path("parts") + " turns=12");
   EXPECT_EQ(slurp(path("parts/schedule.txt")),
             slurp(path("whole/schedule.txt")));

@@ -213,7 +213,7 @@ TEST_F(Returned, ReplicaOfARunThatWasStoppedAfterTheLoss) {
 
 TEST(ReturnedReplicas, AreThoseThatWereLostAndHaveNotBeenThereSince) {
   const std::vector<Record> history = {
-      records::LostReplica{.turn = 8, .replica = 3},
+      records::LostReplica{.turn = 8, .replica = 3, .turns_left_out = 32},
       records::LostReplica{.turn = 12, .replica = 2},
       records::ReturnedReplica{.turn = 16, .replica = 2},
       records::LostReplica{.turn = 20, .replica = 4}};
@@ -229,6 +229,15 @@ TEST(ReturnedReplicas, AreThoseThatWereLostAndHaveNotBeenThereSince) {
   EXPECT_EQ(returned[1].turns_left_out, 0);
   EXPECT_EQ(returned[1].weights, "own");
   EXPECT_TRUE(returned_replicas({}, {.turn = 24}).empty());
+}
+
+TEST(ReturnedReplicas, LeaveNothingOutWhereOthersHaveDoneTheirWork) {
+  const auto returned =
+      returned_replicas({records::LostReplica{.turn = 8, .replica = 3}},
+                        {.turn = 24, .returning = {3}});
+  ASSERT_EQ(returned.size(), 1U);
+  EXPECT_EQ(returned[0].turns_left_out, 0);
+  EXPECT_EQ(returned[0].weights, "agreed");
 }
 
 }  // namespace sluice::returned_replica_test

@@ -24,12 +24,13 @@
 namespace sluice::exchanges_test {
 
 constexpr int kMembers = 3;
+constexpr std::int64_t kElements = 96;  // enough for parts
 
-/// One weight of four elements, and a statistic.
+/// One weight, and a statistic.
 class OneWeight final : public Layer {
  public:
   OneWeight() {
-    weight = register_parameter("weight", at::arange(4, at::kFloat));
+    weight = register_parameter("weight", at::arange(kElements, at::kFloat));
     mean = register_buffer("mean", at::zeros({1}));
   }
   Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
@@ -97,7 +98,8 @@ struct Replica {
   Block block{1, 0, [] { return Layers{std::make_shared<OneWeight>()}; },
               MemoryFormat::contiguous};
   TrainedTensors trained{block, {}, {}, {}};
-  Learners learners{.tensors = {{"l", at::zeros({4})}}, .update = nullptr};
+  Learners learners{.tensors = {{"l", at::zeros({kElements})}},
+                    .update = nullptr};
   Tensors gradients;
   ReplicaRules rules;
   BlockPlan plan;
@@ -133,7 +135,7 @@ class Replicas {
         all_.push_back(std::make_unique<Replica>(kind, group.get(), nullptr));
     }
     for (int r = 0; r < kMembers; ++r) {
-      of(r).gradients = {at::full({4}, r + 1.0)};
+      of(r).gradients = {at::full({kElements}, r + 1.0)};
       of(r).set_weight(10 * (r + 1));
     }
   }
@@ -184,7 +186,7 @@ TEST(Exchanges, GiveEachItsPartOfTheSumsAndGatherTheWeights) {
     EXPECT_TRUE(replicas.of(r).weight().equal(replicas.of(0).weight()));
   EXPECT_EQ(replicas.of(2).weight()[0].item<double>(), 10)
       << "replica 1's part";
-  EXPECT_EQ(replicas.of(0).weight()[3].item<double>(), 30)
+  EXPECT_EQ(replicas.of(0).weight()[kElements - 1].item<double>(), 30)
       << "replica 3's part";
 }
 
