@@ -38,6 +38,7 @@ void FreeRunning::give(const Grant& grant) {
     grant_ = grant;
     next_ = plan().micro_batches.first_of(grant.first_turn);
     turn_ = grant.first_turn - 1;
+    forwards_ = updates_;  // of a run that goes on
   }
   grant_ = grant;
   SLUICE_CHECK(plan().micro_batches.first_of(grant.first_turn) == next_,

@@ -44,6 +44,7 @@ std::string config_of(const std::string& policy, const char* deal,
                       const char* blocks = "1") {
   return fmt::format(
       "batch_size = 8\nturns = {}\nblocks = {}\nschedule = 'free'\n"
+      "evaluate_every = 0\n"
       "model = {{hidden = [24, 16], dropout = 0.2, batch_norm = true}}\n"
       "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5, schedule = "
       "{{name = 'cosine'}}}}\n"
@@ -163,6 +164,7 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfALostReplica) {
 }
 
 /// A run and its halves, of which the replicas' own updates go on counting.
+/// Both evaluate after 8 turns, which takes the first replica its time.
 TEST_F(DealtReplicasRun, IsContinuedToTheBit) {
   const std::string config = write(
       "config.toml",
@@ -174,10 +176,10 @@ TEST_F(DealtReplicasRun, IsContinuedToTheBit) {
     const Outcome outcome = sluice(command);
     EXPECT_EQ(outcome.status, 0) << outcome.text;
   };
-  ran("run " + config + " --dir " + path("whole") +
-      " optimizer.schedule.name=constant");
-  ran("run " + config + " --dir " + path("parts") +
-      " optimizer.schedule.name=constant turns=8");
+  const std::string more =
+      " optimizer.schedule.name=constant evaluate_every=0.5333 ";
+  ran("run " + config + " --dir " + path("whole") + more);
+  ran("run " + config + " --dir " + path("parts") + more + "turns=8");
   ran("run --resume " + path("parts") + " turns=12");
   EXPECT_EQ(slurp(path("parts/schedule.txt")),
             slurp(path("whole/schedule.txt")));

@@ -24,7 +24,7 @@
 namespace sluice::exchanges_test {
 
 constexpr int kMembers = 3;
-constexpr std::int64_t kElements = 96;  // enough for parts
+constexpr std::int64_t kElements = 384;  // enough for parts
 
 /// One weight, and a statistic.
 class OneWeight final : public Layer {
