@@ -88,7 +88,7 @@ std::int64_t number_of_exchange(const BlockPlan& plan, const Action& exchange) {
 
 std::span<const ExchangeRow> exchange_rows() {
   using enum ExchangeKind;
-  static constexpr std::array<ExchangeRow, kExchanges> rows = {
+  static constexpr std::array<ExchangeRow, kExchanges> kRows = {
       ExchangeRow{.kind = none, .name = "none"},
       ExchangeRow{.kind = gradients,
                   .name = "gradients",
@@ -139,7 +139,7 @@ std::span<const ExchangeRow> exchange_rows() {
                   .number = 7,
                   .steps = steps_of_lesson},
   };
-  return rows;
+  return kRows;
 }
 
 const ExchangeRow& row_of(ExchangeKind kind) {

@@ -27,12 +27,12 @@ ExchangeResult combined(const ReplicaExchange& exchange, Tensors weights) {
 std::unique_ptr<Exchange> make_exchange(ExchangeKind kind,
                                         const ExchangeSite& site) {
   // In the order of ExchangeKind.
-  static constexpr std::array<MakeExchange, kExchanges> rows = {
+  static constexpr std::array<MakeExchange, kExchanges> kRows = {
       nullptr,           sum_of_gradients, mean_of_weights,
       share_with_peers,  push_to_centre,   second_of_gradients,
       gather_of_weights, adoption_of_best, pull_from_centre,
       agreement,         sum_of_lesson,    sum_of_lesson};
-  const MakeExchange make = rows.at(static_cast<std::size_t>(kind));
+  const MakeExchange make = kRows.at(static_cast<std::size_t>(kind));
   return make == nullptr ? nullptr : make(site);
 }
 
