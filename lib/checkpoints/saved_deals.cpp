@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <ATen/ATen.h>
+
 #include "lib/checkpoints/checkpoint.h"
 
 namespace sluice {

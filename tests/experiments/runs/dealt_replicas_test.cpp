@@ -1,5 +1,6 @@
 // Replicas with clocks of their own that come for their batches.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -29,8 +30,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::UnorderedElementsAreArray;
 
-constexpr int kReplicas = 4;
-constexpr int kTurns = 12;
+constexpr std::size_t kReplicas = 4;
+constexpr std::size_t kTurns = 12;
 
 constexpr const char* kPolicies[] = {
     "'server'",
@@ -121,11 +122,11 @@ TEST_F(DealtReplicasRun, AppliesEachBatchOnceOnEveryEngine) {
         {.folder = folder, .quiet = true, .program = SLUICE_PROGRAM}, signals);
     const auto schedule =
         read_schedule(schedule_of_run(folder), experiment.plans.front());
-    for (int block = 0; block < experiment.blocks(); ++block) {
+    const auto depth = static_cast<std::size_t>(experiment.blocks());
+    for (std::size_t block = 0; block < depth; ++block) {
       std::vector<std::vector<Action>> of_block;
-      for (int r = 0; r < kReplicas; ++r)
-        of_block.push_back(schedule.at(
-            static_cast<std::size_t>(r * experiment.blocks() + block)));
+      for (std::size_t r = 0; r < kReplicas; ++r)
+        of_block.push_back(schedule.at(r * depth + block));
       EXPECT_THAT(applied_by_all(of_block),
                   UnorderedElementsAreArray(all_batches()));
     }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

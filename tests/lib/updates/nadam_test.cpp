@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tests/lib/updates/rules.h"

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <ATen/ATen.h>
+
 #include "experiments/plugins/plugin.h"
 
 namespace {
