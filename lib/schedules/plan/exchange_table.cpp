@@ -181,11 +181,6 @@ Peers peers_of(const BlockPlan& plan, const Action& exchange) {
                   number_of_exchange(plan, exchange));
 }
 
-std::int64_t messages_of(const BlockPlan& plan, const Action& exchange) {
-  return messages_of(plan.exchange.graph, plan.exchange.members,
-                     number_of_exchange(plan, exchange));
-}
-
 bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
   const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
   return plan.model_norm && exchange.what == ExchangedTensors::gradients &&

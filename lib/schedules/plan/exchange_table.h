@@ -60,8 +60,6 @@ std::optional<ExchangeKind> exchange_after(const BlockPlan& plan,
 /// Peers of the plan's replica in an exchange. Exchanges are numbered by their
 /// turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
-/// Messages that all replicas of the block send in an exchange of peers.
-std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 /// Whether the norm of the whole model is that of what the replicas have given
 /// each other: its parts go down when a block has that, not with the gradients
 /// of a batch.

@@ -38,7 +38,7 @@ struct ReplicaExchange {
   /// what they have isn't the same then.
   bool agrees = false;
   int members = 1;  ///< replicas of the block
-  /// Of gradients: each replica is given its part of the sums, updates its part
+  /// Each replica is given its part of the sums of gradients, updates its part
   /// of the weights, and another exchange gathers them.
   bool shards = false;
   /// Between whom; of anything but `all` a replica is given what its peers have

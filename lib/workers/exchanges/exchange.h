@@ -37,7 +37,7 @@ struct CentreVisit {
   std::int64_t place = 0;   ///< among all that the centre has served, from 1
   std::int64_t missed = 0;  ///< updates of others since the last pull
   bool is_over = true;      ///< not of a push that is pulled later
-  /// Of a pull: what was merged, without its tensors.
+  /// What was merged, without its tensors; only of a pull.
   std::optional<MergeResult> merged = {};
 };
 

@@ -386,6 +386,23 @@ TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
   EXPECT_EQ(merges_with_quorum_of_two(false), (Merges{{1, 2}}));
 }
 
+TEST(CentreOfAQuorum, DealsAgainWhatALostReplicaHadNotBrought) {
+  std::vector<std::vector<int>> merges;
+  CentreLinks links = memory_centre(3, std::chrono::seconds(10), "block 1");
+  Centre& centre = *links.front()->owned();
+  centre.own(std::make_unique<MergesOf>(merges), {"w"}, {.least = 2});
+  centre.open({start()}, 0);
+  EXPECT_EQ(links[1]->deal(0, 6), 0);
+  centre.bring({.member = 2});
+  EXPECT_EQ(links[1]->deal(0, 6), 1);
+  EXPECT_EQ(links[0]->deal(0, 6), 2);
+  links[1].reset();
+  EXPECT_EQ(links[2]->deal(0, 6), 1) << "0 has been brought";
+  EXPECT_EQ(links[2]->deal(0, 6), 3) << "and 1 dealt again, once";
+  for (auto& link : links)
+    if (link) link->finish();
+}
+
 class MeanOf final : public ReplicaPolicy {
  public:
   Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
