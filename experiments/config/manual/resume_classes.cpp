@@ -83,6 +83,8 @@ constexpr std::array kRows = {
     ResumeClass{"pipeline.recompute", kFree},
     ResumeClass{"pipeline.executors", kFree},
     ResumeClass{"replicas", kAnew},
+    ResumeClass{"replicas.deal", kRefused,
+                "schedule.txt counts the batches in another way"},
     ResumeClass{"precision", kAnew},
     ResumeClass{"memory_format", kAnew, kLastBits},
     ResumeClass{"schedule", kAnew},
