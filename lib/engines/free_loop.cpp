@@ -110,6 +110,8 @@ std::string FreeLoop::carry_out(const Grant& grant) {
     std::optional<Action> choice = ready_choice();
     if (choice)
       execute(std::move(*choice));
+    else if (says_end())
+      continue;
     else if (chooser_.is_done(seat_.ledger()) && !end_)
       break;
     else if (!runner_.wait(seat_, *bell_, heard))

@@ -26,6 +26,11 @@ Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, Mixture /*mixture*/) {
   throw InternalError("a policy of replicas that exchanges no weights");
 }
 
+bool clips_own(const OptimizerOptions& options, ExchangedTensors what) {
+  return what == ExchangedTensors::gradients && options.clip_norm > 0 &&
+         options.clip_at == ClipPlace::replica;
+}
+
 Quorum quorum_of(const ReplicaKind& kind, int members) {
   if (!kind.waits) return {};
   if (kind.exchange.what == ExchangedTensors::gradients)

@@ -11,7 +11,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
-#include "lib/replicas/centre.h"
+#include "lib/replicas/centre/centre_rules.h"
 #include "lib/replicas/compressor.h"
 #include "lib/schedules/plan/replica_exchange.h"
 #include "lib/tensors/tensors.h"
@@ -173,6 +173,9 @@ struct ReplicaKind {
   std::int64_t quorum = 0;
   double grace = 0;
 };
+
+/// Whether each replica clips the gradients that it gives.
+bool clips_own(const OptimizerOptions& options, ExchangedTensors what);
 
 /// Quorum of a centre for so many replicas.
 Quorum quorum_of(const ReplicaKind& kind, int members);

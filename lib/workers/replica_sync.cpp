@@ -11,17 +11,29 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/replicas/centre/centre.h"
+#include "lib/replicas/centre/centre_messages.h"
 #include "lib/schedules/plan/exchange_table.h"
+#include "lib/tensors/gpu/staging.h"
 #include "lib/workers/exchanges/published.h"
 #include "lib/workers/exchanges/statistics.h"
 
 namespace sluice {
 namespace {
 
-std::vector<std::string> names_of_each(const NamedTensors& tensors) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors) names.push_back(name);
-  return names;
+/// Copies on the CPU, where centres are.
+NamedTensors cpu_copies(const NamedTensors& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors)
+    all.emplace_back(
+        name, tensor.detach().to(at::kCPU, tensor.scalar_type(), false, true));
+  return all;
+}
+
+/// Bytes of a centre, and of what it said.
+std::int64_t bytes_with(const CentreAtRest& rest) {
+  return rest.kept_bytes + bytes_of(rest.weights) + bytes_of(rest.statistics) +
+         bytes_of(values_of(rest.state));
 }
 
 constexpr std::string_view kPrefix = "replicas.";
@@ -36,13 +48,6 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
       kind_(kind),
       group_(std::move(ways.group)),
       centre_(std::move(ways.centre)) {
-  if (centre_ && centre_->owned() != nullptr)
-    centre_->owned()->own(
-        kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
-                                               .members = centre_->members(),
-                                               .seed = seed}),
-        names_of_each(trained_.tensors()),
-        quorum_of(kind_, centre_->members()));
   if (group_) {
     const ReplicaSite site{.seed = seed,
                            .member = group_->member(),
@@ -84,9 +89,12 @@ void ReplicaSync::begin(std::int64_t clock) {
   const at::NoGradGuard no_grad;
   if (rules_.policy && !was_restored_)
     rules_.policy->begin(values_of(trained_.all()));
-  if (centre_ && centre_->owned() != nullptr)
-    centre_->owned()->open(
-        was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
+  clock_ = clock;
+  if (opens_centre())
+    centre_->open({.parameters = cpu_copies(trained_.tensors()),
+                   .clock = clock,
+                   .state = restored_centre_,
+                   .returning = returning_});
 }
 
 void ReplicaSync::finish() {
@@ -156,22 +164,43 @@ void ReplicaSync::before_forward() {
 }
 
 std::optional<std::int64_t> ReplicaSync::centre_bytes() const {
-  if (!centre_ || centre_->owned() == nullptr) return std::nullopt;
-  return centre_->owned()->kept_bytes();
+  if (!centre_ || !centre_->at_rest()) return std::nullopt;
+  return bytes_with(*centre_->at_rest());
 }
 
 std::int64_t ReplicaSync::bytes_of_centre(int members) const {
+  return bytes_with(rest_at_once(members));
+}
+
+/// What a centre of so many replicas says when all rest before they have
+/// brought anything.
+CentreAtRest ReplicaSync::rest_at_once(int members) const {
   const at::NoGradGuard no_grad;
-  Centre centre(members, Deadline(0), "a centre");
-  centre.own(
-      kind_.make_centre(trained_.tensors(),
-                        {.options = trained_.options(), .members = members}),
-      names_of_each(trained_.tensors()));
-  centre.open(values_of(trained_.tensors()), 0);
+  CentreAtRest rest;
+  const auto make = [&](const NamedTensors& parameters) {
+    return kind_.make_centre(
+        parameters, {.options = trained_.options(), .members = members});
+  };
+  Centre centre({.members = members, .name = "a centre", .make = make},
+                [&](int /*member*/, const Message& message) {
+                  if (auto said = rest_in(message)) rest = *std::move(said);
+                });
+  centre.hear(
+      1, message_of(CentreOpening{.parameters = cpu_copies(trained_.tensors()),
+                                  .clock = clock_}));
   const Statistics statistics(block_, kind_.mean_statistics);
   for (int member = 1; member <= members; ++member)
-    centre.arrive(member, copies_of(statistics.own()));
-  return centre.kept_bytes();
+    centre.hear(member,
+                message_of_arrival(on_device(statistics.own(), c10::kCPU)));
+  return rest;
+}
+
+/// State that the centre goes on with after a checkpoint: of the last
+/// agreement, or that it is opened with.
+NamedTensors ReplicaSync::centre_state() const {
+  if (centre_->at_rest()) return centre_->at_rest()->state;
+  if (!restored_centre_.empty()) return restored_centre_;
+  return rest_at_once(centre_->members()).state;
 }
 
 std::optional<std::int64_t> ReplicaSync::compressed_bytes() const {
@@ -186,7 +215,7 @@ NamedTensors ReplicaSync::state() const {
       all.emplace_back(std::string(kPrefix) + name, tensor);
   };
   if (rules_.policy) add(rules_.policy->state());
-  if (centre_ && centre_->owned() != nullptr) add(centre_->owned()->state());
+  if (opens_centre()) add(centre_state());
   if (compressed_) add(compressed_->state());
   return all;
 }
@@ -194,6 +223,7 @@ NamedTensors ReplicaSync::state() const {
 void ReplicaSync::restore(const NamedTensors& state, std::string_view source) {
   if (!rules_.policy && !compressed_ && !centre_) return;
   try {
+    if (opens_centre()) restored_centre_ = centre_state();
     copy_by_name(state, this->state(), source);
   } catch (const UserError& error) {
     throw UserError(
@@ -202,10 +232,6 @@ void ReplicaSync::restore(const NamedTensors& state, std::string_view source) {
         error.what(), source);
   }
   was_restored_ = true;
-}
-
-void ReplicaSync::rejoin(int member) {
-  if (centre_ && centre_->owned() != nullptr) centre_->owned()->rejoin(member);
 }
 
 NamedTensors centre_weights_in(const NamedTensors& state) {

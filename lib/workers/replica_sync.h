@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/blocks/block.h"
-#include "lib/replicas/centre.h"
+#include "lib/replicas/centre/centre_link.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
@@ -89,7 +89,8 @@ class ReplicaSync {
     return centre_->deal(first, end);
   }
 
-  /// Bytes that the centre keeps, if it lies with this replica.
+  /// Bytes that the centre kept at the last agreement, and this replica of what
+  /// it said; nothing: it isn't told.
   std::optional<std::int64_t> centre_bytes() const;
   /// Most bytes that a centre for so many replicas of this block would keep.
   std::int64_t bytes_of_centre(int members) const;
@@ -100,11 +101,14 @@ class ReplicaSync {
 
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
-  /// Called after such a return: Centre::rejoin(), if the centre lies with this
-  /// replica.
-  void rejoin(int member);
+  /// Notes for the centre that a lost replica begins again
+  /// (CentreOpening::returning).
+  void rejoin(int member) { returning_.push_back(member); }
 
  private:
+  bool opens_centre() const { return centre_ && centre_->member() == 1; }
+  CentreAtRest rest_at_once(int members) const;
+  NamedTensors centre_state() const;
   double apply_steps(const UpdateInfo& info, Tensors storage);
   ExchangeSite site();
 
@@ -117,6 +121,10 @@ class ReplicaSync {
   std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
   std::array<std::unique_ptr<Exchange>, kExchanges> exchanges_;
   ExchangeResult next_;  // what replicas have given for the next update
+  // What the centre is opened with:
+  std::int64_t clock_ = 0;
+  NamedTensors restored_centre_;
+  std::vector<int> returning_;
   bool has_begun_ = false;
   bool was_restored_ = false;
 };

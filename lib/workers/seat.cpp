@@ -170,9 +170,7 @@ Pass Seat::pass_for(std::int64_t batch, bool training) const {
 
 /// Whether it clips its gradients before the other replicas see them.
 bool Seat::clips_own() const {
-  return plan().exchange.what == ExchangedTensors::gradients &&
-         settings_.optimizer.clip_norm > 0 &&
-         settings_.optimizer.clip_at == ClipPlace::replica;
+  return sluice::clips_own(settings_.optimizer, plan().exchange.what);
 }
 
 /// The share of each parameter that this replica steps.

@@ -290,10 +290,6 @@ void check_served(const Experiment& experiment, const Fields& top) {
                fmt::format("group = '{}' has collectives, in which all come at "
                            "once: with schedule = 'free' leave group out",
                            experiment.replicas.uses_mpi() ? "mpi" : "nccl"));
-  if (uses_gpus(experiment))
-    top.reject("device",
-               "with schedule = 'free' replicas come to a server on CPUs only: "
-               "set device = 'cpu', or schedule = 'lockstep'");
 }
 
 /// Checks what goes with blocks that have different numbers of replicas.

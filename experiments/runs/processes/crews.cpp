@@ -144,6 +144,15 @@ class MeetingPlace {
   std::optional<PostedNote> note_;
 };
 
+/// Where replicas wait for no other, a user may want all of them again rather
+/// than those that are left.
+bool goes_on_without_replicas(const Experiment& experiment) {
+  const RunPlan& plan = experiment.plans.front();
+  return survives_loss(plan) &&
+         (plan.blocks.front().exchange.quorum.is_there() ||
+          !experiment.restart_on_failure);
+}
+
 }  // namespace
 
 std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
@@ -221,7 +230,7 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
        .process_of = process_of,
        .names = parts.experiment.seat_names(),
        .deadline = meeting->deadline(),
-       .survives_loss = survives_loss(parts.experiment.plans.front())},
+       .survives_loss = goes_on_without_replicas(parts.experiment)},
       parts.events, parts.ahead);
 }
 

@@ -1,16 +1,17 @@
 #include "experiments/runs/seats/replica_ways.h"
 
-#include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "experiments/runs/seats/centres.h"
 #include "lib/base/by_block.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/engines/control.h"
+#include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/groups/links.h"
-#include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/nccl.h"
 
 namespace sluice {
@@ -35,44 +36,28 @@ class ShownGroup final : public Group {
   Heartbeat& heartbeat_;
 };
 
-/// Shows in the heartbeat that the seat that has the centre waits, too.
-class ShownCentre final : public CentreLink {
- public:
-  ShownCentre(std::unique_ptr<CentreLink> centre, Heartbeat& heartbeat)
-      : centre_(std::move(centre)), heartbeat_(heartbeat) {}
-  int members() const override { return centre_->members(); }
-  int member() const override { return centre_->member(); }
-  Centre* owned() override { return centre_->owned(); }
-  ServerAnswer visit(Push push) override {
-    const WaitScope waiting(heartbeat_, kAnyNeighbour);
-    return centre_->visit(std::move(push));
-  }
-  std::int64_t bring(Push push) override {
-    const WaitScope waiting(heartbeat_, kAnyNeighbour);
-    return centre_->bring(std::move(push));
-  }
-  MergeResult take(bool told) override {
-    const WaitScope waiting(heartbeat_, kAnyNeighbour);
-    return centre_->take(told);
-  }
-  std::optional<std::int64_t> deal(std::int64_t first,
-                                   std::int64_t end) override {
-    const WaitScope waiting(heartbeat_, kAnyNeighbour);
-    return centre_->deal(first, end);
-  }
-  void arrive(Tensors statistics) override {
-    centre_->arrive(std::move(statistics));
-  }
-  void await_rest() override {
-    const WaitScope waiting(heartbeat_, kAnyNeighbour);
-    centre_->await_rest();
-  }
-  void finish() override { centre_->finish(); }
-
- private:
-  const std::unique_ptr<CentreLink> centre_;
-  Heartbeat& heartbeat_;
-};
+/// The way to the centre of a seat's block, beside which the centre itself lies
+/// if it is of replica 1. Links to others show waits themselves.
+std::unique_ptr<CentreLink> centre_way(
+    const Experiment& experiment, const BlockPlan& plan,
+    std::vector<Link> links, Heartbeat& heartbeat,
+    const std::shared_ptr<MemoryAccount>& memory) {
+  const int members = static_cast<int>(links.size());
+  CentreSetup setup = centre_setup(experiment, plan.block);
+  std::string name = setup.name;
+  if (plan.replica > 1)
+    return std::make_unique<CentreLink>(std::move(links.at(0)), plan.replica,
+                                        members, std::move(name));
+  auto [own, of_centre] =
+      memory_link(kCentreCapacity, kCentreCapacity, kSupervisedDeadline);
+  links.at(0) = std::move(of_centre);
+  auto host = std::make_shared<CentreHost>(std::move(setup), std::move(links),
+                                           static_cast<int>(experiment.threads),
+                                           memory);
+  return std::make_unique<CentreLink>(
+      with_waits_shown(std::move(own), heartbeat, kAnyNeighbour), 1, members,
+      std::move(name), std::move(host));
+}
 
 }  // namespace
 
@@ -83,14 +68,9 @@ ReplicaSync::Endpoints replica_ways(
   const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);
-  if (plan.exchange.served) {
-    auto centre = links_centre(std::move(links), plan.replica,
-                               kSupervisedDeadline, name, memory);
-    if (plan.replica > 1)
-      return {.centre = std::move(centre)};  // links show it
-    return {.centre =
-                std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
-  }
+  if (plan.exchange.served)
+    return {.centre = centre_way(experiment, plan, std::move(links), heartbeat,
+                                 memory)};
   if (experiment.replicas.uses_nccl())
     return {.group = nccl_group(std::move(links), plan.replica, device, name)};
   if (!session)

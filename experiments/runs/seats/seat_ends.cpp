@@ -8,13 +8,15 @@
 
 #include <fmt/format.h>
 
+#include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/seats/centres.h"
 #include "experiments/runs/seats/devices.h"
 #include "experiments/runs/seats/neighbour_links.h"
 #include "lib/base/by_block.h"
 #include "lib/base/messages/memory_channel.h"
 #include "lib/engines/control.h"
+#include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/groups/memory.h"
-#include "lib/replicas/groups/memory_centre.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/tensors/gpu/staged_sender.h"
 
@@ -62,16 +64,19 @@ void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
   }
 }
 
-/// Adds links between each replica and its block's centre. They have no limit
-/// on how far apart replicas may be.
+/// Adds links between each replica and its block's centre, which is charged to
+/// replica 1. They have no limit on how far apart replicas may be.
 void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
-  const int replicas = static_cast<int>(experiment.replicas.count);
   for (int block = 1; block <= experiment.blocks(); ++block) {
-    auto links = memory_centre(replicas, kSupervisedDeadline,
-                               fmt::format("block {}", block));
-    for (int replica = 1; replica <= replicas; ++replica)
-      by_block(ends, (replica - 1) * experiment.blocks() + block)
-          .replicas.centre = std::move(by_block(links, replica));
+    auto& memory = by_block(ends, block).memory;
+    memory = memory_of_seat(experiment, block);
+    auto links = links_to_centre(centre_setup(experiment, block),
+                                 static_cast<int>(experiment.threads),
+                                 kSupervisedDeadline, memory);
+    for (auto& link : links) {
+      const int seat = (link->member() - 1) * experiment.blocks() + block;
+      by_block(ends, seat).replicas.centre = std::move(link);
+    }
   }
 }
 

@@ -178,7 +178,7 @@ SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
                            heartbeat, experiment, seat, Direction::below);
   links.above = shown_side(std::move(links.above), std::move(links.all_above),
                            heartbeat, experiment, seat, Direction::above);
-  // Threads of their own serve those who come to a centre.
+  // The centre waits, not the seat beside it.
   const BlockPlan& plan = plan_of(experiment, seat);
   if (plan.exchange.served && plan.replica == 1) return links;
   const std::vector<int> peers = replicas_of(experiment, seat);

@@ -41,6 +41,7 @@ void FreeRunning::give(const Grant& grant) {
     forwards_ = updates_;  // of a run that goes on
   }
   grant_ = grant;
+  is_told_end_ = false;
   SLUICE_CHECK(plan().micro_batches.first_of(grant.first_turn) == next_,
                "block {}: turns from {} on are granted after batch {}",
                plan().block, grant.first_turn, next_);
@@ -63,6 +64,9 @@ bool FreeRunning::turns_are_over(const Ledger& ledger) const {
 bool FreeRunning::is_due(const Ledger& ledger) const {
   const std::set<BatchRound>& summed = ledger.with(Mark::summed);
   if (std::ssize(summed) < plan().accumulate) return false;
+  // A window of one batch is complete; that may be one of an earlier grant,
+  // dealt again.
+  if (plan().micro_batches.by_arrival) return true;
   const std::int64_t first = plan().micro_batches.first_of(grant_.first_batch);
   return std::distance(summed.lower_bound({first, 0}), summed.end()) >=
          plan().accumulate;
@@ -182,7 +186,16 @@ void FreeRunning::see(const MessageHead& first) {
   // behind all batches of this one.
   const bool says_batch = first.kind == MessageKind::activation ||
                           first.kind == MessageKind::reached;
+  if (plan().micro_batches.by_arrival && first.kind == MessageKind::activation)
+    return see_dealt_below(first.batch);
+  is_told_end_ = is_told_end_ || first.kind == MessageKind::reached;
   see_end(says_batch ? first.batch : end());
+}
+
+/// A batch that is dealt again has a lower number than those before it. What
+/// comes after the end of the grant is of the next one.
+void FreeRunning::see_dealt_below(std::int64_t batch) {
+  if (!is_told_end_) next_ = std::min(batch, end());
 }
 
 void FreeRunning::see_end(std::int64_t end) {

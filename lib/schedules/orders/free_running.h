@@ -65,6 +65,7 @@ class FreeRunning {
   }
 
  private:
+  void see_dealt_below(std::int64_t batch);
   /// Whether only what follows the turns of its grant is left, or nothing.
   bool turns_are_over(const Ledger& ledger) const;
   /// One past the last batch of its grant.
@@ -93,6 +94,7 @@ class FreeRunning {
   bool has_agreed_ = true;      // with the other replicas, after the turns
   std::deque<Action> due_;      // the rest of an exchange or update
   bool saved_ = true;
+  bool is_told_end_ = false;  // of its grant, by the block below
 };
 
 /// Whether the blocks of a run choose by themselves.

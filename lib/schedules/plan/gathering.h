@@ -19,11 +19,9 @@ struct Quorum {
   bool drops_late = false;
 
   bool is_there() const { return least > 0; }
-  /// Whether it goes on when one of so many replicas is lost: it waits for some
-  /// only.
-  bool survives_loss(int members) const {
-    return is_there() && least < members;
-  }
+  /// Whether a centre goes on when one of so many replicas is lost: it waits
+  /// for some only, or for none.
+  bool survives_loss(int members) const { return least < members; }
   bool operator==(const Quorum&) const = default;
 };
 

@@ -193,8 +193,10 @@ Peers peers_of(const PeerGraph& graph, int members, int member,
 }
 
 int drawn_neighbour(const PeerGraph& graph, int members, int member,
-                    std::int64_t exchange) {
-  const std::vector<int> all = neighbours_of(graph.shape, members, member);
+                    std::int64_t exchange, const std::set<int>& without) {
+  std::vector<int> all = neighbours_of(graph.shape, members, member);
+  std::erase_if(all, [&](int other) { return without.contains(other); });
+  if (all.empty()) return member;
   return all.at(drawn_for(graph, "replicas.neighbour", exchange, member)
                     .below(all.size()));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -53,9 +54,10 @@ Peers peers_of(const PeerGraph& graph, int members, int member,
                std::int64_t exchange);
 
 /// The neighbour that a replica meets in an exchange of its own, of a graph
-/// whose edges have no direction: drawn by key, whatever the others do.
+/// whose edges have no direction: drawn by key, whatever the others do, among
+/// those that aren't `without`. Where none is left, the replica itself.
 int drawn_neighbour(const PeerGraph& graph, int members, int member,
-                    std::int64_t exchange);
+                    std::int64_t exchange, const std::set<int>& without = {});
 
 /// Messages of all replicas together.
 std::int64_t messages_of(const PeerGraph& graph, int members,

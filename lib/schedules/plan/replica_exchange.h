@@ -68,6 +68,8 @@ struct ReplicaExchange {
   /// Rule of such a centre where replicas wait for others: a pull takes what
   /// was made of all that came.
   Quorum quorum = {};
+  /// Whether the others go on when a replica is lost.
+  bool survives_loss() const { return served && quorum.survives_loss(members); }
   ExchangeWay way = ExchangeWay::sum;
   /// Exchanges of gradients, one after the other, that an update waits for; the
   /// last of two is of kind `second`. Not with shards.

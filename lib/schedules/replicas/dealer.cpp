@@ -20,12 +20,18 @@ std::optional<std::int64_t> Dealer::deal(int replica, std::int64_t end) {
   const std::optional<std::int64_t> batch = next(end);
   if (!batch) return std::nullopt;
   if (returned_.erase(*batch) == 0) ++*next_;
-  held_[replica].insert(*batch);
+  held_[replica].push_back(*batch);
   return batch;
 }
 
+void Dealer::took(int replica, std::int64_t batch) {
+  std::vector<std::int64_t>& held = held_[replica];
+  const auto found = std::find(held.begin(), held.end(), batch);
+  if (found != held.end()) held.erase(held.begin(), found + 1);
+}
+
 std::int64_t Dealer::take_back(int replica) {
-  const std::set<std::int64_t> held = std::exchange(held_[replica], {});
+  const std::vector<std::int64_t> held = std::exchange(held_[replica], {});
   returned_.insert(held.begin(), held.end());
   return static_cast<std::int64_t>(held.size());
 }

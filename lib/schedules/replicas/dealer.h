@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 namespace sluice {
 
@@ -20,8 +21,9 @@ class Dealer {
   std::optional<std::int64_t> next() const { return next(end_); }
   /// Deals that one to a replica, from 1.
   std::optional<std::int64_t> deal(int replica, std::int64_t end);
-  /// Notes that what the replica made of all that it was dealt was taken.
-  void took(int replica) { held_.erase(replica); }
+  /// Notes that what the replica made of that batch was taken, and of those
+  /// that it was dealt before.
+  void took(int replica, std::int64_t batch);
   /// Takes back what a lost replica had. Returns how many batches.
   std::int64_t take_back(int replica);
 
@@ -29,7 +31,7 @@ class Dealer {
   std::optional<std::int64_t> next_;  // never dealt yet
   std::int64_t end_ = 0;
   std::set<std::int64_t> returned_;
-  std::map<int, std::set<std::int64_t>> held_;  // by replica
+  std::map<int, std::vector<std::int64_t>> held_;  // by replica, as dealt
 };
 
 }  // namespace sluice

@@ -229,8 +229,7 @@ RunPlan first_replica(const RunPlan& plan) {
 }
 
 bool survives_loss(const RunPlan& plan) {
-  const ReplicaExchange& exchange = plan.blocks.front().exchange;
-  return exchange.quorum.survives_loss(exchange.members);
+  return plan.blocks.front().exchange.survives_loss();
 }
 
 int SeatNames::seats() const {

@@ -221,7 +221,7 @@ void Simulation::take_deal(const Action& forward) {
   const auto batch = dealer_.deal(kAny, forward.batch + 1);
   SLUICE_CHECK(batch == forward.batch, "batch {} isn't the next that is dealt",
                forward.batch);
-  dealer_.took(kAny);
+  dealer_.took(kAny, *batch);
 }
 
 double Simulation::arrived_at(int block) const {

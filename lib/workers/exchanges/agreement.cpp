@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "lib/tensors/gpu/staging.h"
 #include "lib/workers/exchanges/exchange.h"
 #include "lib/workers/exchanges/published.h"
 #include "lib/workers/exchanges/statistics.h"
@@ -60,25 +61,27 @@ class CentreAgreement final : public Exchange {
  public:
   explicit CentreAgreement(const ExchangeSite& site)
       : centre_(*site.centre),
+        device_(site.block.device()),
         statistics_(site.block, site.kind.mean_statistics) {}
 
   void publish(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
-    centre_.arrive(copies_of(statistics_.own()));
+    centre_.arrive(on_device(copies_of(statistics_.own()), c10::kCPU));
   }
 
   ExchangeResult settle(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
     centre_.await_rest();
-    const Centre* centre = centre_.owned();
-    if (centre == nullptr) return {};
-    return {.agreed = AgreedWeights{
-                .weights = centre->at_rest().weights,
-                .buffers = statistics_.with(centre->at_rest().statistics)}};
+    if (!centre_.at_rest()) return {};
+    const CentreAtRest& rest = *centre_.at_rest();
+    return {.agreed =
+                AgreedWeights{.weights = on_device(rest.weights, device_),
+                              .buffers = statistics_.with(rest.statistics)}};
   }
 
  private:
   CentreLink& centre_;
+  const c10::Device device_;
   const Statistics statistics_;
 };
 

@@ -2,8 +2,10 @@
 #include <memory>
 #include <utility>
 
+#include <c10/core/Device.h>
 #include <c10/core/GradMode.h>
 
+#include "lib/tensors/gpu/staging.h"
 #include "lib/workers/exchanges/exchange.h"
 #include "lib/workers/exchanges/published.h"
 
@@ -15,7 +17,9 @@ std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site);
 namespace {
 
 /// What a replica takes away: of gradients an update, or else weights.
-ExchangeResult taken_of(const ExchangeContext& context, ServerAnswer served) {
+ExchangeResult taken_of(const ExchangeContext& context,
+                        const c10::Device& device, ServerAnswer served) {
+  served.tensors = on_device(std::move(served.tensors), device);
   if (context.plan.exchange.what == ExchangedTensors::gradients)
     return {.update = std::move(served)};
   return combined(context.plan.exchange, std::move(served.tensors));
@@ -24,7 +28,9 @@ ExchangeResult taken_of(const ExchangeContext& context, ServerAnswer served) {
 class Pushes final : public Exchange {
  public:
   explicit Pushes(const ExchangeSite& site)
-      : centre_(*site.centre), trained_(site.trained) {}
+      : centre_(*site.centre),
+        trained_(site.trained),
+        device_(site.block.device()) {}
 
   /// The push is on its way: what it brings, settle() hands over.
   void publish(const ExchangeContext& /*context*/) override {}
@@ -36,38 +42,44 @@ class Pushes final : public Exchange {
                                    .is_over = false}};
     ServerAnswer served = centre_.visit(push_of(context));
     const CentreVisit visit{.place = served.place, .missed = served.missed};
-    ExchangeResult taken = taken_of(context, std::move(served));
+    ExchangeResult taken = taken_of(context, device_, std::move(served));
     taken.visit = visit;
     return taken;
   }
 
  private:
+  /// On the CPU, where the centre is.
   Push push_of(const ExchangeContext& context) const {
     const bool is_gradients =
         context.plan.exchange.what == ExchangedTensors::gradients;
-    return {.member = centre_.member(),
-            .tensors = is_gradients ? laid_out_like(trained_.tensors(),
-                                                    context.gradients)
-                                    : copies_of(values_of(trained_.tensors())),
-            .info = context.info,
-            .clock = context.version,
-            .batch = context.action.batch};
+    return {
+        .member = centre_.member(),
+        .tensors = on_device(
+            is_gradients ? laid_out_like(trained_.tensors(), context.gradients)
+                         : copies_of(values_of(trained_.tensors())),
+            c10::kCPU),
+        .info = context.info,
+        .clock = context.version,
+        .batch = context.action.batch};
   }
 
   CentreLink& centre_;
   TrainedTensors& trained_;
+  const c10::Device device_;
 };
 
 class Pulls final : public Exchange {
  public:
-  explicit Pulls(const ExchangeSite& site) : centre_(*site.centre) {}
+  explicit Pulls(const ExchangeSite& site)
+      : centre_(*site.centre), device_(site.block.device()) {}
 
   void publish(const ExchangeContext& /*context*/) override {}
 
   ExchangeResult settle(const ExchangeContext& context) override {
     MergeResult merged = centre_.take(context.action.arrived > 0);
     CentreVisit visit{.place = merged.served.place};
-    ExchangeResult taken = taken_of(context, std::exchange(merged.served, {}));
+    ExchangeResult taken =
+        taken_of(context, device_, std::exchange(merged.served, {}));
     visit.merged = std::move(merged);
     taken.visit = std::move(visit);
     return taken;
@@ -75,6 +87,7 @@ class Pulls final : public Exchange {
 
  private:
   CentreLink& centre_;
+  const c10::Device device_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/blocks/block.h"
-#include "lib/replicas/centre.h"
+#include "lib/replicas/centre/centre_link.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"

@@ -133,6 +133,22 @@ TEST_F(DealtReplicasRun, AppliesEachBatchOnceOnEveryEngine) {
   }
 }
 
+// Several grants follow each other without an evaluation or a checkpoint
+// between them: the block below has nothing to do but to say that all is dealt.
+TEST_F(DealtReplicasRun, GoesOnFromGrantToGrant) {
+  for (const char* engine : {"virtual", "threads", "processes"}) {
+    SCOPED_TRACE(engine);
+    const Outcome outcome =
+        sluice(fmt::format("run {} --dir {} engine={} turns=40",
+                           write("long.toml",
+                                 "threads = 1\nengine = 'threads'\n"
+                                 "data = {train = 480, test = 40}\n" +
+                                     config_of("'server'", "arrival", "2")),
+                           path(engine), engine));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+  }
+}
+
 /// The third replica is killed with the first batch that it was dealt.
 TEST_F(DealtReplicasRun, DoesTheWorkOfALostReplica) {
   const std::string config = write(

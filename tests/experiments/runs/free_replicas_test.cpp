@@ -218,8 +218,6 @@ TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
               HasSubstr("schedule = 'free'"));
   EXPECT_THAT(refusal(free + replicas(2, "'server', softsync = 3")),
               HasSubstr("count = 2"));
-  EXPECT_THAT(refusal(free + replicas(2) + "device = 'cuda'\n"),
-              HasSubstr("CPUs only"));
   EXPECT_THAT(refusal(free + replicas(2) +
                       "boundary = {policy = 'local_loss', buffer = {batches = "
                       "2}}\n"),

@@ -37,6 +37,9 @@ class Runs {
     EXPECT_EQ(outcome.status, 0) << replicas << "\n" << outcome.text;
     return load_weights(checkpoint_folder(run_ + "/checkpoints", 12));
   }
+  Outcome replay() const {
+    return shell(fmt::format("{} replay {}", SLUICE_SIM_PROGRAM, run_));
+  }
   std::string metrics() const { return slurp(run_ + "/metrics.jsonl"); }
 
  private:
@@ -88,6 +91,35 @@ const Case kCases[] = {
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReplicasOnGpus, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
+
+/// Policies whose replicas come to a centre, which is on the CPU.
+constexpr const char* kServed[] = {
+    "{count = 3, policy = 'server'}",
+    "{count = 3, policy = 'server', push = 'movement', every = 2}",
+    "{count = 3, policy = 'elastic', one_by_one = true}",
+    "{count = 3, policy = 'average', every = 2, quorum = 2, deal = "
+    "'arrival'}"};
+
+TEST(ReplicasOnGpusOfACentre, HaveTheBitsOfTheCpu) {
+  Runs runs;
+  const std::string keys =
+      "engine=virtual schedule=free virtual.forward=1.0 virtual.backward=2.0 "
+      "'virtual.slow=[\"1.2x2.5\"]' device=";
+  for (const char* replicas : kServed)
+    EXPECT_EQ(difference(runs.weights(replicas, keys + "cpu"),
+                         runs.weights(replicas, keys + "cuda")),
+              "")
+        << replicas;
+}
+
+TEST(ReplicasOnGpusOfACentre, HaveTheBitsOfTheirRecordBetweenProcesses) {
+  Runs runs;
+  for (const char* replicas : kServed) {
+    runs.weights(replicas, "engine=processes schedule=free device=cuda");
+    const Outcome replayed = runs.replay();
+    EXPECT_EQ(replayed.status, 0) << replicas << "\n" << replayed.text;
+  }
+}
 
 TEST(ReplicasOnGpusOfOneHost, SendByCudaIpc) {
   Runs runs;

@@ -97,10 +97,9 @@ TEST(Dealer, GivesEachBatchOnceInOrder) {
 TEST(Dealer, DealsAgainWhatALostReplicaHad) {
   Dealer dealer;
   dealer.open(0, 10);
-  for (const int replica : {1, 2}) dealer.deal(replica, 10);
-  dealer.took(2);
-  for (const int replica : {2, 1, 2}) dealer.deal(replica, 10);
-  EXPECT_EQ(dealer.take_back(2), 2);
+  for (const int replica : {1, 2, 2, 1, 2}) dealer.deal(replica, 10);
+  dealer.took(2, 1);
+  EXPECT_EQ(dealer.take_back(2), 2) << "2 and 4 were under way";
   EXPECT_EQ(dealer.take_back(2), 0) << "once";
   EXPECT_EQ(dealer.deal(1, 10), 2) << "before those that nobody had";
   EXPECT_EQ(dealer.deal(1, 10), 4);

@@ -15,8 +15,9 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/config.h"
+#include "lib/replicas/centre/centre_host.h"
+#include "lib/replicas/centre/taken_weights.h"
 #include "lib/replicas/groups/memory.h"
-#include "lib/replicas/groups/memory_centre.h"
 #include "lib/schedules/plan/exchange_table.h"
 #include "lib/tensors/parts.h"
 #include "lib/workers/exchanges/exchange.h"
@@ -117,16 +118,21 @@ class Replicas {
     ReplicaKind kind = kind_of(policy, options);
     if (change) change(kind);
     if (are_served) {
-      centres_ = memory_centre(kMembers, std::chrono::seconds(20), "block 1");
+      centres_ = links_to_centre(
+          {.members = kMembers,
+           .name = "block 1",
+           .quorum = quorum_of(kind, kMembers),
+           .make =
+               [make = kind.make_centre](const NamedTensors& parameters) {
+                 static const UpdateOptions options;
+                 return make(parameters,
+                             {.options = options, .members = kMembers});
+               }},
+          1, std::chrono::seconds(20));
       for (const auto& centre : centres_)
         all_.push_back(std::make_unique<Replica>(kind, nullptr, centre.get()));
-      const NamedTensors& tensors = all_[0]->trained.tensors();
-      Centre& owned = *centres_[0]->owned();
-      owned.own(
-          kind.make_centre(tensors, {.options = all_[0]->trained.options(),
-                                     .members = kMembers}),
-          {"weight"}, quorum_of(kind, kMembers));
-      owned.open(values_of(tensors), 0);
+      centres_[0]->open(
+          {.parameters = named_copies(all_[0]->trained.tensors(), "")});
       for (const auto& each : all_)
         each->plan.exchange.quorum = quorum_of(kind, kMembers);
     } else {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/base/by_block.h"
-#include "lib/replicas/centre.h"
+#include "lib/replicas/centre/centre_visit.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

@@ -7,10 +7,10 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/replicas/centre_rules.h"
+#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/taken_weights.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/replicas/sums.h"
-#include "lib/replicas/taken_weights.h"
 #include "lib/updates/update_chain.h"
 
 namespace sluice {
@@ -46,6 +46,8 @@ class SummingCentre final : public CentreRule {
             .rate = rate_,
             .clock = clock_.item<std::int64_t>()};
   }
+
+  void take_back(int /*member*/) override {}
 
   Tensors consensus() const override { return unnamed_copies(weights_); }
 
@@ -92,6 +94,8 @@ class AveragingCentre final : public CentreRule {
   ServerAnswer give(int member) override {
     return {.tensors = taken_.give(member)};
   }
+
+  void take_back(int member) override { taken_.give(member); }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());

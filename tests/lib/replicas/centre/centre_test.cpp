@@ -1,5 +1,5 @@
 // The centre of a block, to which replicas come when they are ready.
-#include "lib/replicas/centre.h"
+#include "lib/replicas/centre/centre.h"
 
 #include <algorithm>
 #include <chrono>
@@ -19,11 +19,9 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/base/messages/memory_channel.h"
-#include "lib/replicas/centre_rules.h"
-#include "lib/replicas/groups/links.h"
-#include "lib/replicas/groups/links_centre.h"
-#include "lib/replicas/groups/memory_centre.h"
+#include "lib/replicas/centre/centre_host.h"
+#include "lib/replicas/centre/centre_link.h"
+#include "lib/replicas/centre/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/replicas/sums.h"
 
@@ -31,6 +29,8 @@ namespace sluice::centre_test {
 
 using testing::Each;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 constexpr Deadline kPatience = std::chrono::seconds(60);
 
@@ -40,50 +40,52 @@ at::Tensor start() {
   return at::arange(4, at::kDouble);
 }
 
-void open(CentreLinks& links, std::unique_ptr<CentreRule> rule) {
-  links.front()->owned()->own(std::move(rule), {"w"});
-  links.front()->owned()->open({start()}, 0);
+CentreSetup setup_of(int members, std::unique_ptr<CentreRule> rule,
+                     const Quorum& quorum = {}) {
+  const auto held =
+      std::make_shared<std::unique_ptr<CentreRule>>(std::move(rule));
+  return {.members = members,
+          .name = "block 1",
+          .quorum = quorum,
+          .make = [held](const NamedTensors& /*parameters*/) {
+            return std::move(*held);
+          }};
 }
 
-CentreLinks in_memory(int members) {
-  return memory_centre(members, kPatience, "block 1");
+/// The ways of all replicas to a centre, which isn't open.
+CentreLinks closed(int members, std::unique_ptr<CentreRule> rule,
+                   const Quorum& quorum = {}) {
+  return links_to_centre(setup_of(members, std::move(rule), quorum), 1,
+                         kPatience);
 }
 
-CentreLinks over_links(int members) {
-  const auto count = static_cast<std::size_t>(members);
-  std::vector<std::vector<Link>> links(count);
-  for (auto& list : links) list.resize(count);
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t j = i + 1; j < count; ++j)
-      std::tie(links[i][j], links[j][i]) =
-          memory_link(kExchangeCapacity, kExchangeCapacity, kPatience);
-  CentreLinks all;
-  for (int member = 1; member <= members; ++member)
-    all.push_back(links_centre(std::move(by_block(links, member)), member,
-                               kPatience, "block 1"));
-  return all;
+CentreLinks opened(int members, std::unique_ptr<CentreRule> rule,
+                   const Quorum& quorum = {}) {
+  CentreLinks links = closed(members, std::move(rule), quorum);
+  links.front()->open({.parameters = {{"w", start()}}});
+  return links;
+}
+
+const CentreAtRest& rest_of(const CentreLinks& links) {
+  return links.front()->at_rest().value();
+}
+
+/// All come to rest.
+void rest(CentreLinks& links) {
+  for (auto& link : links) link->arrive({});
+  for (auto& link : links) link->await_rest();
 }
 
 void finish(CentreLinks& links) {
   for (auto& link : links) link->finish();
 }
 
-using MakeLinks = CentreLinks (*)(int members);
-
-class CentreOver : public testing::TestWithParam<MakeLinks> {};
-
-INSTANTIATE_TEST_SUITE_P(Ways, CentreOver,
-                         testing::Values(in_memory, over_links),
-                         [](const auto& info) {
-                           return info.index == 0 ? "Memory" : "Links";
-                         });
-
 // A5: w_T - w_0 is the sum of all pushes, whatever their order.
-TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
+TEST(CentreAtWork, AddsUpAllThatManyThreadsBring) {
   constexpr int kMembers = 4;
   constexpr int kPushes = 50;
-  CentreLinks links = GetParam()(kMembers);
-  open(links, movement_centre({{"w", start()}}, kMembers, 1));
+  CentreLinks links =
+      opened(kMembers, movement_centre({{"w", start()}}, kMembers, 1));
   std::vector<std::vector<std::int64_t>> places(kMembers);
   std::vector<at::Tensor> last(kMembers);
   {
@@ -103,7 +105,7 @@ TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
         by_block(links, member)->await_rest();
       });
   }
-  const CentreAtRest& rest = links.front()->owned()->at_rest();
+  const CentreAtRest& rest = rest_of(links);
   EXPECT_TRUE(rest.weights[0].equal(start() + kPushes * (1.0 + 2 + 3 + 4)));
   EXPECT_TRUE(rest.statistics[0].equal(
       mean_in_order({{last[0]}, {last[1]}, {last[2]}, {last[3]}})[0]));
@@ -124,12 +126,10 @@ UpdateOptions sgd_options() {
 }
 
 // Gradients that are not there stay so on their way.
-TEST_P(CentreOver, StepsByGradientsAndTellsHowLateTheyAre) {
-  CentreLinks links = GetParam()(2);
+TEST(CentreAtWork, StepsByGradientsAndTellsHowLateTheyAre) {
   const NamedTensors parameters = {{"w", start()}, {"frozen", start()}};
-  links.front()->owned()->own(gradient_centre(parameters, sgd_options(), 2),
-                              {"w", "frozen"});
-  links.front()->owned()->open({start(), start()}, 0);
+  CentreLinks links = closed(2, gradient_centre(parameters, sgd_options(), 2));
+  links.front()->open({.parameters = parameters});
   const auto push = [&](int member, std::int64_t clock) {
     return by_block(links, member)
         ->visit({.member = member,
@@ -149,9 +149,8 @@ TEST_P(CentreOver, StepsByGradientsAndTellsHowLateTheyAre) {
 }
 
 // A10: a step of the mean of c gradients, each divided by max(1, tau).
-TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
-  CentreLinks links = GetParam()(4);
-  open(links, softsync_centre({{"w", start()}}, {}, 4, 2));
+TEST(CentreAtWork, WaitsForSeveralGradientsWhoeverBringsThem) {
+  CentreLinks links = opened(4, softsync_centre({{"w", start()}}, {}, 4, 2));
   const auto push = [&](int member, std::int64_t clock) {
     return by_block(links, member)
         ->visit({.member = member,
@@ -176,12 +175,11 @@ TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
 }
 
 // A1: a step is by the first N gradients of a turn; later ones are dropped.
-TEST_P(CentreOver, MergesTheFirstAndDropsThoseThatComeLater) {
-  CentreLinks links = GetParam()(3);
-  links.front()->owned()->own(
-      summing_centre({{"w", start()}, {"frozen", start()}}, {}),
-      {"w", "frozen"}, {.least = 2, .drops_late = true});
-  links.front()->owned()->open({start(), start()}, 0);
+TEST(CentreAtWork, MergesTheFirstAndDropsThoseThatComeLater) {
+  const NamedTensors parameters = {{"w", start()}, {"frozen", start()}};
+  CentreLinks links = closed(3, summing_centre(parameters, {}),
+                             {.least = 2, .drops_late = true});
+  links.front()->open({.parameters = parameters});
   const auto bring = [&](int member, std::int64_t batch, double gradient) {
     return by_block(links, member)
         ->bring(
@@ -217,11 +215,9 @@ TEST_P(CentreOver, MergesTheFirstAndDropsThoseThatComeLater) {
   finish(links);
 }
 
-TEST_P(CentreOver, WaitsForMoreThanAQuorumWhileItsGraceLasts) {
-  CentreLinks links = GetParam()(2);
-  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
-                              {.least = 1, .grace = 0.1});
-  links.front()->owned()->open({start()}, 0);
+TEST(CentreAtWork, WaitsForMoreThanAQuorumWhileItsGraceLasts) {
+  CentreLinks links = opened(2, summing_centre({{"w", start()}}, {}),
+                             {.least = 1, .grace = 0.1});
   const auto bring = [&](int member) {
     by_block(links, member)
         ->bring({.member = member,
@@ -241,11 +237,9 @@ TEST_P(CentreOver, WaitsForMoreThanAQuorumWhileItsGraceLasts) {
   finish(links);
 }
 
-TEST_P(CentreOver, DoesNotWaitForThoseWhoRest) {
-  CentreLinks links = GetParam()(2);
-  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
-                              {.least = 2});
-  links.front()->owned()->open({start()}, 0);
+TEST(CentreAtWork, DoesNotWaitForThoseWhoRest) {
+  CentreLinks links =
+      opened(2, summing_centre({{"w", start()}}, {}), {.least = 2});
   links[0]->arrive({});
   links[1]->bring({.member = 2,
                    .tensors = {at::ones({4}, at::kDouble)},
@@ -257,11 +251,9 @@ TEST_P(CentreOver, DoesNotWaitForThoseWhoRest) {
   finish(links);
 }
 
-TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
-  CentreLinks links = GetParam()(3);
-  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
-                              {.least = 2});
-  links.front()->owned()->open({start()}, 0);
+TEST(CentreAtWork, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
+  CentreLinks links =
+      opened(3, summing_centre({{"w", start()}}, {}), {.least = 2});
   const auto bring = [&](int member) {
     by_block(links, member)
         ->bring({.member = member,
@@ -280,15 +272,15 @@ TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
     by_block(links, member)->arrive({at::ones({1}) * member});
   links[1]->await_rest();
   links[0]->await_rest();
-  const CentreAtRest& rest = links[0]->owned()->at_rest();
-  EXPECT_EQ(rest.statistics[0].item<double>(), 1.5) << "the mean of two";
+  EXPECT_EQ(rest_of(links).statistics[0].item<double>(), 1.5)
+      << "the mean of two";
   links[0]->finish();
   links[1]->finish();
 }
 
-TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
-  CentreLinks links = GetParam()(3);
-  open(links, elastic_centre({{"w", start()}}, 0.25));
+TEST(CentreAtWork, EndsTheWaitOfOthersWhenAReplicaFails) {
+  CentreLinks links =
+      opened(3, summing_centre({{"w", start()}}, {}), {.least = 3});
   std::string caught;
   std::jthread waiting([&] {
     links[0]->arrive({});
@@ -301,10 +293,25 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
   links[2].reset();
   waiting.join();
   EXPECT_THAT(caught, HasSubstr("replica 3 is gone"));
-  EXPECT_THAT([&] { links[1]->visit({.member = 2, .tensors = {start()}}); },
+  EXPECT_THAT([&] { links[1]->bring({.member = 2, .tensors = {start()}}); },
               testing::Throws<PeerGoneError>());
   links[1].reset();
   links[0].reset();
+}
+
+// Nobody waits for another: what it hadn't brought is all that is lost.
+TEST(CentreAtWork, GoesOnWithoutALostReplicaWhereEachIsServedByItself) {
+  CentreLinks links = opened(3, movement_centre({{"w", start()}}, 3, 1));
+  links[2]->visit({.member = 3, .tensors = {start() + 1}});
+  links[2].reset();
+  links[1]->visit({.member = 2, .tensors = {start() + 2}});
+  for (int member : {1, 2})
+    by_block(links, member)->arrive({at::ones({1}) * member});
+  for (int member : {1, 2}) by_block(links, member)->await_rest();
+  EXPECT_TRUE(rest_of(links).weights[0].equal(start() + 3));
+  EXPECT_EQ(rest_of(links).statistics[0].item<double>(), 1.5);
+  links[0]->finish();
+  links[1]->finish();
 }
 
 /// Fails when replica 2 comes.
@@ -315,13 +322,13 @@ class FailingRule final : public CentreRule {
     TORCH_CHECK(push.member != 2, "the matrix is singular");
     return {.tensors = std::move(push.tensors)};
   }
+  void take_back(int /*member*/) override {}
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 };
 
-TEST(LinksCentre, TellsAllReplicasWhatWentWrongInServingOne) {
-  CentreLinks links = over_links(3);
-  open(links, std::make_unique<FailingRule>());
+TEST(CentreAtWork, TellsAllReplicasWhatWentWrongInServingOne) {
+  CentreLinks links = opened(3, std::make_unique<FailingRule>());
   const auto told = [&](int member) -> std::string {
     try {
       by_block(links, member)->visit({.member = member, .tensors = {start()}});
@@ -348,6 +355,7 @@ class MergesOf final : public CentreRule {
     for (const Push& push : pushes) merges_.back().push_back(push.member);
   }
   ServerAnswer give(int /*member*/) override { return {}; }
+  void take_back(int /*member*/) override {}
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 
@@ -358,21 +366,18 @@ class MergesOf final : public CentreRule {
 std::vector<std::vector<int>> merges_with_quorum_of_two(bool loses_second) {
   constexpr Deadline kGraceAndMore = std::chrono::milliseconds(400);
   std::vector<std::vector<int>> merges;
-  CentreLinks links = memory_centre(3, std::chrono::seconds(10), "block 1");
-  Centre& centre = *links.front()->owned();
-  centre.own(std::make_unique<MergesOf>(merges), {"w"},
-             {.least = 2, .grace = 0.1});
-  centre.open({start()}, 0);
-  centre.bring({.member = 1});
-  centre.bring({.member = 2});
+  CentreLinks links =
+      opened(3, std::make_unique<MergesOf>(merges), {.least = 2, .grace = 0.1});
+  links[0]->bring({.member = 1});
+  links[1]->bring({.member = 2});
   if (loses_second) links[1].reset();
-  std::thread first([&] { centre.take(1, false); });
+  std::thread first([&] { links[0]->take(false); });
   if (loses_second)
     std::this_thread::sleep_for(kGraceAndMore);
   else
     first.join();  // however long a busy machine takes
-  centre.bring({.member = 3});
-  if (loses_second) centre.take(3, false);
+  links[2]->bring({.member = 3});
+  if (loses_second) links[2]->take(false);
   if (first.joinable()) first.join();
   for (auto& link : links)
     if (link) link->finish();
@@ -386,19 +391,23 @@ TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
   EXPECT_EQ(merges_with_quorum_of_two(false), (Merges{{1, 2}}));
 }
 
-TEST(CentreOfAQuorum, DealsAgainWhatALostReplicaHadNotBrought) {
+TEST(CentreOfAQuorum, DealsAgainWhatOfALostReplicaWasNotMerged) {
   std::vector<std::vector<int>> merges;
-  CentreLinks links = memory_centre(3, std::chrono::seconds(10), "block 1");
-  Centre& centre = *links.front()->owned();
-  centre.own(std::make_unique<MergesOf>(merges), {"w"}, {.least = 2});
-  centre.open({start()}, 0);
-  EXPECT_EQ(links[1]->deal(0, 6), 0);
-  centre.bring({.member = 2});
-  EXPECT_EQ(links[1]->deal(0, 6), 1);
-  EXPECT_EQ(links[0]->deal(0, 6), 2);
+  CentreLinks links =
+      opened(3, std::make_unique<MergesOf>(merges), {.least = 2});
+  EXPECT_EQ(links[0]->deal(0, 9), 0);
+  EXPECT_EQ(links[1]->deal(0, 9), 1);
+  links[0]->bring({.member = 1, .batch = 0});
+  links[1]->bring({.member = 2, .batch = 1});
+  links[1]->take(false);
+  EXPECT_EQ(links[1]->deal(0, 9), 2);
+  EXPECT_EQ(links[1]->deal(0, 9), 3);
+  links[1]->bring({.member = 2, .batch = 2});
   links[1].reset();
-  EXPECT_EQ(links[2]->deal(0, 6), 1) << "0 has been brought";
-  EXPECT_EQ(links[2]->deal(0, 6), 3) << "and 1 dealt again, once";
+  std::vector<std::int64_t> dealt;
+  for (int i = 0; i < 4; ++i) dealt.push_back(links[2]->deal(0, 9).value());
+  // Of a loss the centre hears when its link ends.
+  EXPECT_THAT(dealt, UnorderedElementsAre(2, 3, 4, 5)) << "1 was merged";
   for (auto& link : links)
     if (link) link->finish();
 }
@@ -413,18 +422,25 @@ class MeanOf final : public ReplicaPolicy {
 /// The centre's weights after a replica, which was lost before the others moved
 /// them by 4, has begun with them and moved by 1.
 at::Tensor after_the_return(bool is_known) {
-  auto rule = averaging_centre({{"w", start()}}, 3, std::make_unique<MeanOf>());
-  rule->begin({start()}, 0);
-  std::vector<Push> others;
-  others.push_back({.member = 1, .tensors = {start() + 4}});
-  others.push_back({.member = 2, .tensors = {start() + 4}});
-  rule->merge(std::move(others));
-  Centre centre(3, kPatience, "block 1");
-  centre.own(std::move(rule), {"w"}, {.least = 1});
-  if (is_known) centre.rejoin(3);
-  centre.open({}, 0);
-  centre.bring({.member = 3, .tensors = {start() + 5}});
-  return centre.take(3, false).served.tensors.at(0);
+  const auto rule = [] {
+    return averaging_centre({{"w", start()}}, 3, std::make_unique<MeanOf>());
+  };
+  CentreLinks before = opened(3, rule(), {.least = 2});
+  for (int member : {1, 2}) {
+    by_block(before, member)
+        ->bring({.member = member, .tensors = {start() + 4}});
+  }
+  for (int member : {1, 2}) by_block(before, member)->take(false);
+  rest(before);
+  CentreLinks links = closed(3, rule(), {.least = 1});
+  links[0]->open({.parameters = {{"w", start()}},
+                  .state = rest_of(before).state,
+                  .returning = is_known ? std::vector{3} : std::vector<int>()});
+  links[2]->bring({.member = 3, .tensors = {start() + 5}});
+  const at::Tensor after = links[2]->take(false).served.tensors.at(0);
+  finish(before);
+  finish(links);
+  return after;
 }
 
 TEST(CentreOfAQuorum, CountsNothingTwiceOfAReplicaThatComesBack) {
@@ -434,13 +450,12 @@ TEST(CentreOfAQuorum, CountsNothingTwiceOfAReplicaThatComesBack) {
 
 // A4: x + centre is kept by each exchange.
 TEST(ElasticCentre, KeepsTheSumOfReplicaAndCentre) {
-  CentreLinks links = in_memory(2);
-  open(links, elastic_centre({{"w", start()}}, 0.25));
+  CentreLinks links = opened(2, elastic_centre({{"w", start()}}, 0.25));
   const at::Tensor mine = start() * 3;
   const at::Tensor pull =
       links[1]->visit({.member = 2, .tensors = {mine}}).tensors[0];
-  for (int member : {1, 2}) by_block(links, member)->arrive({});
-  const at::Tensor centre = links[0]->owned()->at_rest().weights[0];
+  rest(links);
+  const at::Tensor centre = rest_of(links).weights[0];
   EXPECT_TRUE((mine + pull + centre).equal(start() * 4));
   EXPECT_FALSE(centre.equal(start()));
   finish(links);
@@ -531,9 +546,8 @@ TEST(SoftsyncCentre, SoftsyncOfAllThatAreNeverLateIsSynchronousSgd) {
 
 // A9: with nothing to add each meeting keeps the sum, and brings two together.
 TEST(PairCentre, MixesTwoWhenOneIsReady) {
-  CentreLinks links = in_memory(4);
   const PeerGraph ring{.shape = PeerShape::ring, .pairs = true, .seed = 7};
-  open(links, pair_centre({{"w", start()}}, 4, ring, true));
+  CentreLinks links = opened(4, pair_centre({{"w", start()}}, 4, ring, true));
   std::vector<at::Tensor> mine(4, start());
   const auto visit = [&](int member, double by) {
     by_block(mine, member) =
@@ -545,9 +559,8 @@ TEST(PairCentre, MixesTwoWhenOneIsReady) {
   visit(3, 8);
   EXPECT_TRUE(mine[2].equal(start() + 8)) << "all were where it began";
   const auto mean = [&] {
-    for (int member = 1; member <= 4; ++member)
-      by_block(links, member)->arrive({});
-    return links[0]->owned()->at_rest().weights[0].clone();
+    rest(links);
+    return rest_of(links).weights[0];
   };
   EXPECT_TRUE(mean().equal(start() + 2));
   const int met = drawn_neighbour(ring, 4, 3, 1);
@@ -559,30 +572,133 @@ TEST(PairCentre, MixesTwoWhenOneIsReady) {
   finish(links);
 }
 
-TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
-  CentreLinks links = in_memory(2);
-  open(links, movement_centre({{"w", start()}}, 2, 1));
-  links[1]->visit({.member = 2, .tensors = {start() + 1}});
-  for (int member : {1, 2}) by_block(links, member)->arrive({});
-  const NamedTensors saved = links[0]->owned()->state();
-  links[1]->visit({.member = 2, .tensors = {start() + 9}});
-  EXPECT_TRUE(links[0]->owned()->state().at(0).second.equal(start() + 1));
+// A lost one is nobody's neighbour, and its weights are in no mean; when it
+// comes back it begins with that mean.
+TEST(PairCentre, LeavesOutWhoIsLostUntilItComesBack) {
+  const PeerGraph ring{.shape = PeerShape::ring, .pairs = true, .seed = 7};
+  const auto rule = pair_centre({{"w", start()}}, 4, ring, true);
+  rule->begin({start()}, 0);
+  const auto visit = [&](int member, const at::Tensor& weights) {
+    return rule->serve({.member = member, .tensors = {weights}}).tensors[0];
+  };
+  visit(3, start() + 8);
+  EXPECT_TRUE(rule->consensus()[0].equal(start() + 2));
+  rule->lose(3);
+  EXPECT_TRUE(rule->consensus()[0].equal(start()));
+  for (int times = 0; times < 8; ++times)
+    for (const int member : {1, 2, 4})
+      EXPECT_TRUE(visit(member, start()).equal(start())) << member;
+  visit(1, start() + 3);
+  rule->take_back(3);
+  EXPECT_TRUE(rule->consensus()[0].allclose(start() + 1, 1e-12));
+}
 
-  CentreLinks again = in_memory(2);
-  again[0]->owned()->own(movement_centre({{"w", start()}}, 2, 1), {"w"});
-  const NamedTensors into = again[0]->owned()->state();
-  ASSERT_EQ(into.size(), saved.size());
-  for (std::size_t i = 0; i < into.size(); ++i) {
-    EXPECT_EQ(into[i].first, saved[i].first);
-    into[i].second.copy_(saved[i].second);
-  }
-  again[0]->owned()->open({}, 0);
+TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
+  const auto rule = [] { return movement_centre({{"w", start()}}, 2, 1); };
+  CentreLinks links = opened(2, rule());
+  links[1]->visit({.member = 2, .tensors = {start() + 1}});
+  rest(links);
+  links[1]->visit({.member = 2, .tensors = {start() + 9}});
+  const NamedTensors saved = rest_of(links).state;
+  EXPECT_TRUE(saved.at(0).second.equal(start() + 1));
+
+  CentreLinks again = closed(2, rule());
+  again[0]->open({.parameters = {{"w", start()}}, .state = saved});
   const ServerAnswer next =
       again[0]->visit({.member = 1, .tensors = {start() + 2}});
   EXPECT_EQ(next.place, 2);
   EXPECT_TRUE(next.tensors[0].equal(start() + 3));
   finish(links);
   finish(again);
+}
+
+TEST(CentreState, IsTakenAloneByTheReplicaThatOpenedIt) {
+  CentreLinks links = opened(2, movement_centre({{"w", start()}}, 2, 1));
+  EXPECT_FALSE(links[0]->at_rest());
+  rest(links);
+  EXPECT_TRUE(links[0]->at_rest());
+  EXPECT_FALSE(links[1]->at_rest());
+  finish(links);
+}
+
+/// What a centre says, in the order in which it says it.
+using Said = std::vector<std::pair<int, CentreMessage>>;
+
+Centre silent_centre(Said& said, std::unique_ptr<CentreRule> rule,
+                     const Quorum& quorum = {}) {
+  return {setup_of(3, std::move(rule), quorum),
+          [&said](int member, const Message& message) {
+            said.emplace_back(member, said_in(message));
+          }};
+}
+
+Message opening() {
+  return message_of(CentreOpening{.parameters = {{"w", start()}}});
+}
+
+Message push_of(int member) {
+  return message_of(Push{.member = member, .tensors = {start()}},
+                    CentreMessage::push);
+}
+
+TEST(Centre, AnswersWhatCameBeforeItWasOpenedWhenItIs) {
+  Said said;
+  Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
+  centre.hear(3, push_of(3));
+  centre.hear(2, push_of(2));
+  EXPECT_THAT(said, IsEmpty());
+  centre.hear(1, opening());
+  EXPECT_EQ(said, (Said{{3, CentreMessage::push}, {2, CentreMessage::push}}));
+}
+
+TEST(Centre, DealsBeforeItIsOpened) {
+  Said said;
+  Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
+  centre.hear(2, message_of(DealRequest{.first = 0, .end = 3}));
+  EXPECT_EQ(said, (Said{{2, CentreMessage::deal}}));
+}
+
+// Whatever a replica waits for, it is told, once; who asks later is told then.
+TEST(Centre, TellsEachReplicaOnceThatAnotherIsGone) {
+  for (const bool is_open : {false, true}) {
+    Said said;
+    Centre centre =
+        silent_centre(said, summing_centre({{"w", start()}}, {}), {.least = 3});
+    if (is_open) centre.hear(1, opening());
+    centre.hear(2, message_of_arrival({}));
+    centre.leave(3);
+    EXPECT_EQ(said, (Said{{2, CentreMessage::failure}})) << is_open;
+    centre.hear(1, push_of(1));
+    EXPECT_EQ(said.size(), 2U) << is_open;
+    EXPECT_EQ(said.back(), std::pair(1, CentreMessage::failure)) << is_open;
+  }
+}
+
+TEST(Centre, TellsWhoBroughtTheMessageThatItCannotRead) {
+  Said said;
+  Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
+  centre.hear(1, opening());
+  centre.hear(2, message_of_arrival({}));
+  centre.hear(3, message_for(CentreMessage::push));
+  EXPECT_EQ(said,
+            (Said{{2, CentreMessage::failure}, {3, CentreMessage::failure}}));
+}
+
+TEST(Centre, IsDueOnlyWhileAReplicaWaitsForAQuorumThatIsThere) {
+  Said said;
+  Centre centre = silent_centre(said, summing_centre({{"w", start()}}, {}),
+                                {.least = 1, .grace = 3600});
+  centre.hear(1, opening());
+  EXPECT_FALSE(centre.due());
+  Message brought = push_of(2);
+  brought.round = static_cast<std::int64_t>(CentreMessage::bring);
+  centre.hear(2, brought);
+  EXPECT_FALSE(centre.due()) << "nobody waits";
+  centre.hear(2, message_of(0, CentreMessage::take));
+  EXPECT_GT(centre.due(), std::chrono::steady_clock::now());
+  centre.come_due();
+  EXPECT_FALSE(centre.due());
+  EXPECT_EQ(said.back(), std::pair(2, CentreMessage::take));
 }
 
 }  // namespace sluice::centre_test

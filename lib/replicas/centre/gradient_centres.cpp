@@ -6,8 +6,8 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/replicas/centre_rules.h"
-#include "lib/replicas/taken_weights.h"
+#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/taken_weights.h"
 #include "lib/updates/update_chain.h"
 
 namespace sluice {
@@ -39,6 +39,8 @@ class SteppedCentre : public CentreRule {
             .clock = clock(),
             .missed = missed};
   }
+
+  void take_back(int member) override { taken_.give(member); }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());

@@ -1,6 +1,8 @@
 // Centres that are given weights.
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -8,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
-#include "lib/replicas/centre_rules.h"
+#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/taken_weights.h"
 #include "lib/replicas/sums.h"
-#include "lib/replicas/taken_weights.h"
 
 namespace sluice {
 namespace {
@@ -32,6 +34,8 @@ class MovementCentre final : public CentreRule {
       weights[i].second.add_((push.tensors[i] - before[i].second) * part_);
     return {.tensors = taken_.give(push.member)};
   }
+
+  void take_back(int member) override { taken_.give(member); }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());
@@ -63,6 +67,8 @@ class ElasticCentre final : public CentreRule {
     }
     return {.tensors = std::move(pulls)};
   }
+
+  void take_back(int /*member*/) override {}
 
   Tensors consensus() const override { return unnamed_copies(centre_); }
 
@@ -109,10 +115,22 @@ class PairCentre final : public CentreRule {
     return {.tensors = unnamed_copies(own)};
   }
 
-  /// The mean of all.
+  void lose(int member) override { lost_.insert(member); }
+
+  void take_back(int member) override {
+    lost_.insert(member);
+    const Tensors mean = consensus();
+    lost_.erase(member);
+    copy_into(by_block(own_, member), mean);
+    copy_into(taken_.by(member), mean);
+  }
+
+  /// The mean of all that are there.
   Tensors consensus() const override {
     std::vector<Tensors> all;
-    for (const NamedTensors& each : own_) all.push_back(values_of(each));
+    for (int member = 1; member <= std::ssize(own_); ++member)
+      if (!lost_.contains(member))
+        all.push_back(values_of(by_block(own_, member)));
     return mean_in_order(all);
   }
 
@@ -132,7 +150,7 @@ class PairCentre final : public CentreRule {
     const auto exchange = visits.item<std::int64_t>();
     visits.add_(1);
     return drawn_neighbour(graph_, static_cast<int>(own_.size()), member,
-                           exchange);
+                           exchange, lost_);
   }
 
   const TakenWeights taken_;
@@ -140,6 +158,7 @@ class PairCentre final : public CentreRule {
   const bool before_;
   at::Tensor visits_;              // by member: exchanges so far
   std::vector<NamedTensors> own_;  // by replica
+  std::set<int> lost_;
 };
 
 }  // namespace

@@ -1,0 +1,29 @@
+#include "experiments/runs/seats/centres.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/by_block.h"
+#include "lib/replicas/replica_policy.h"
+
+namespace sluice {
+
+CentreSetup centre_setup(const Experiment& experiment, int block) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  const ReplicaExchange& exchange =
+      by_block(experiment.plans.front().blocks, block).exchange;
+  const OptimizerOptions& optimizer = by_block(experiment.optimizers, block);
+  const UpdateOptions options{.optimizer = optimizer,
+                              .mean = experiment.accumulate_mean,
+                              .clipped = clips_own(optimizer, exchange.what)};
+  const int members = static_cast<int>(experiment.replicas.count);
+  return {.members = members,
+          .name = fmt::format("block {}", block),
+          .quorum = exchange.quorum,
+          .make = [make = kind.make_centre, options, members,
+                   seed = experiment.seed](const NamedTensors& parameters) {
+            return make(parameters,
+                        {.options = options, .members = members, .seed = seed});
+          }};
+}
+
+}  // namespace sluice

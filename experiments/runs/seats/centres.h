@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "lib/base/memory/account.h"
+#include "lib/replicas/centre/centre.h"
+
+namespace sluice {
+
+/// What the centre of a block is made from, to which the block's replicas come.
+CentreSetup centre_setup(const Experiment& experiment, int block);
+
+}  // namespace sluice

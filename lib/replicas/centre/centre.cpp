@@ -1,0 +1,284 @@
+#include "lib/replicas/centre/centre.h"
+
+#include <cstddef>
+#include <exception>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/replicas/sums.h"
+#include "lib/tensors/error_text.h"
+
+namespace sluice {
+namespace {
+
+/// Copies, for a message's memory goes back to its link.
+Tensors copies_received(const Tensors& received) {
+  Tensors copies;
+  for (const at::Tensor& tensor : received)
+    copies.push_back(tensor.defined() ? tensor.clone() : tensor);
+  return copies;
+}
+
+NamedTensors named_copies_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors)
+    copies.emplace_back(name, tensor.detach().clone());
+  return copies;
+}
+
+}  // namespace
+
+Centre::Centre(CentreSetup setup, Answer answer)
+    : setup_(std::move(setup)),
+      answer_(std::move(answer)),
+      served_(at::zeros({1}, at::kLong)),
+      statistics_(static_cast<std::size_t>(setup_.members)),
+      brought_(statistics_.size()),
+      ready_(statistics_.size()),
+      merges_seen_(statistics_.size(), 0) {
+  if (setup_.quorum.is_there()) gathering_.emplace(setup_.quorum, members());
+}
+
+/// Fails with what goes wrong in it.
+void Centre::guard(const std::string& what, const std::function<void()>& act) {
+  const at::NoGradGuard no_grad;
+  try {
+    act();
+  } catch (const std::exception& error) {
+    fail({.text = fmt::format("{}: its centre could not {}: {}", setup_.name,
+                              what, text_of(error))});
+  }
+}
+
+void Centre::hear(int member, const Message& message) {
+  if (!failure_) {
+    guard(fmt::format("serve replica {}", member),
+          [&] { respond(member, message); });
+    if (!failure_ || told_.contains(member)) return;
+  }
+  answer_(member, message_of(*failure_));
+}
+
+void Centre::respond(int member, const Message& message) {
+  const CentreMessage said = said_in(message);
+  if (said == CentreMessage::open) return open(member, opening_in(message));
+  if (said == CentreMessage::deal) {
+    const DealRequest request = deal_in(message);
+    dealer_.open(request.first, request.end);
+    return answer_(member, message_of_dealt(dealer_.deal(member, request.end)));
+  }
+  if (!rule_)
+    return before_.push_back(
+        [this, member, message] { hear(member, message); });
+  switch (said) {
+    case CentreMessage::push:
+      return answer_(member, served(push_in(message, member)));
+    case CentreMessage::bring:
+      return answer_(member, brought(push_in(message, member)));
+    case CentreMessage::take:
+      return take(member, number_in(message) != 0);
+    case CentreMessage::arrival:
+      return arrive(member, message);
+    default:
+      throw LinkError("it has said {} to the centre", message.round);
+  }
+}
+
+void Centre::open(int member, const CentreOpening& opening) {
+  SLUICE_CHECK(!rule_, "{}: its centre is opened twice", setup_.name);
+  opener_ = member;
+  rule_ = setup_.make(opening.parameters);
+  for (const auto& [name, tensor] : opening.parameters) names_.push_back(name);
+  if (opening.state.empty())
+    rule_->begin(values_of(opening.parameters), opening.clock);
+  else
+    restore(opening.state);
+  for (const int returning : opening.returning) rule_->take_back(returning);
+  for (const auto& each : std::exchange(before_, {})) each();
+}
+
+void Centre::restore(const NamedTensors& from) {
+  const NamedTensors into = state();
+  SLUICE_CHECK(from.size() == into.size(),
+               "{}: its centre has {} tensors for {}", setup_.name, from.size(),
+               into.size());
+  for (std::size_t i = 0; i < into.size(); ++i)
+    into[i].second.copy_(from[i].second);
+}
+
+/// The count by the names of what it is of, so that another cut finds it too.
+NamedTensors Centre::state() const {
+  NamedTensors all = rule_->state();
+  for (const std::string& name : names_)
+    all.emplace_back("served." + name, served_);
+  return all;
+}
+
+std::int64_t Centre::kept_bytes() const {
+  std::int64_t bytes = bytes_of(values_of(state()));
+  for (const Tensors& each : statistics_) bytes += bytes_of(each);
+  return bytes;
+}
+
+Message Centre::served(Push push) {
+  dealer_.took(push.member, push.batch);
+  ServerAnswer served = rule_->serve(std::move(push));
+  served.place = next_place();
+  return message_of(served);
+}
+
+std::int64_t Centre::next_place() {
+  const std::int64_t place = served_.item<std::int64_t>() + 1;
+  served_.fill_(place);
+  return place;
+}
+
+Message Centre::brought(Push push) {
+  SLUICE_CHECK(gathering_.has_value(), "a centre that merges nothing");
+  const std::int64_t place = next_place();
+  const int member = push.member;
+  if (gathering_->bring(member, push.batch)) {
+    push.tensors = copies_received(push.tensors);
+    by_block(brought_, member) = std::move(push);
+    merge_if_complete();
+  } else {
+    by_block(ready_, member) = merged_for(member, true);
+  }
+  return message_of(place, CentreMessage::bring);
+}
+
+void Centre::merge_if_complete() {
+  if (gathering_->is_complete()) return merge();
+  if (gathering_->has_quorum() && !quorum_since_)
+    quorum_since_ = std::chrono::steady_clock::now();
+}
+
+void Centre::merge() {
+  const std::vector<int> members = gathering_->merge();
+  std::vector<Push> pushes;
+  pushes.reserve(members.size());
+  for (const int member : members) {
+    pushes.push_back(std::exchange(by_block(brought_, member), {}));
+    dealer_.took(member, pushes.back().batch);
+  }
+  rule_->merge(std::move(pushes));
+  ++merges_;
+  for (const int member : members)
+    by_block(ready_, member) = merged_for(member, false);
+  quorum_since_.reset();
+  give_to_waiting();
+}
+
+/// The result for a replica, fixed when its push is merged: others may be
+/// merged before it takes that.
+MergeResult Centre::merged_for(int member, bool is_late) {
+  std::int64_t& seen = by_block(merges_seen_, member);
+  MergeResult merged{.served = rule_->give(member),
+                     .is_late = is_late,
+                     .absent = merges_ - seen - (is_late ? 0 : 1),
+                     .turn = gathering_->merged_turn()};
+  merged.served.place = served_.item<std::int64_t>();
+  seen = merges_;
+  return merged;
+}
+
+void Centre::take(int member, bool told) {
+  taking_.insert(member);
+  if (!by_block(ready_, member) && told) return merge();
+  give_to_waiting();
+}
+
+void Centre::give_to_waiting() {
+  std::erase_if(taking_, [&](int member) {
+    auto& mine = by_block(ready_, member);
+    if (!mine) return false;
+    answer_(member, message_of(*std::exchange(mine, std::nullopt)));
+    return true;
+  });
+}
+
+std::optional<Centre::SteadyTime> Centre::due() const {
+  if (!quorum_since_ || taking_.empty()) return std::nullopt;
+  return *quorum_since_ +
+         std::chrono::duration_cast<SteadyTime::duration>(
+             std::chrono::duration<double>(setup_.quorum.grace));
+}
+
+void Centre::come_due() {
+  guard("merge what replicas brought", [this] { merge(); });
+}
+
+void Centre::arrive(int member, const Message& message) {
+  arrived_.insert(member);
+  by_block(statistics_, member) = copies_received(statistics_in(message));
+  if (gathering_) {
+    gathering_->rest(member);
+    merge_if_complete();
+  }
+  rest_if_all_are_there();
+}
+
+void Centre::rest_if_all_are_there() {
+  for (int member = 1; member <= members(); ++member)
+    if (!arrived_.contains(member) && !lost_.contains(member)) return;
+  std::vector<Tensors> brought;
+  for (const int member : arrived_)
+    brought.push_back(by_block(statistics_, member));
+  const CentreAtRest rest{.weights = rule_->consensus(),
+                          .statistics = mean_in_order(brought),
+                          .state = named_copies_of(state()),
+                          .kept_bytes = kept_bytes()};
+  for (const int member : std::exchange(arrived_, {}))
+    answer_(member, message_of_rest(member == opener_ ? &rest : nullptr));
+}
+
+void Centre::leave(int member) {
+  if (failure_) return;
+  const bool goes_on =
+      member != opener_ && setup_.quorum.survives_loss(members());
+  if (!goes_on)
+    return fail(
+        {.text = fmt::format("{}: replica {} is gone", setup_.name, member),
+         .is_gone = true});
+  if (!rule_)
+    before_.emplace_back([this, member] { leave(member); });
+  else
+    guard("go on without a replica", [&] { lose(member); });
+}
+
+void Centre::lose(int member) {
+  if (!lost_.insert(member).second) return;
+  arrived_.erase(member);
+  dealer_.take_back(member);
+  rule_->lose(member);
+  if (gathering_) gather_without(member);
+  rest_if_all_are_there();
+}
+
+/// The lost replica may have been one of the quorum: without it the grace
+/// begins anew once the quorum is complete again.
+void Centre::gather_without(int member) {
+  gathering_->lose(member);
+  by_block(brought_, member) = {};
+  taking_.erase(member);
+  if (!gathering_->has_quorum()) quorum_since_.reset();
+  merge_if_complete();
+}
+
+/// Tells all who wait. What went wrong here is told rather than that a replica
+/// is gone, which may have gone for it.
+void Centre::fail(CentreFailure failure) {
+  if (failure_ && (!failure_->is_gone || failure.is_gone)) return;
+  failure_ = std::move(failure);
+  told_ = std::exchange(taking_, {});
+  told_.merge(std::exchange(arrived_, {}));
+  for (const int member : told_) answer_(member, message_of(*failure_));
+  for (const auto& each : std::exchange(before_, {})) each();
+}
+
+}  // namespace sluice

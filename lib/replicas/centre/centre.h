@@ -1,0 +1,105 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lib/base/messages/message.h"
+#include "lib/replicas/centre/centre_messages.h"
+#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/centre_visit.h"
+#include "lib/schedules/plan/gathering.h"
+#include "lib/schedules/replicas/dealer.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// What the centre of a block is made from.
+struct CentreSetup {
+  int members = 1;
+  std::string name = {};  ///< of the block, in errors
+  /// When it merges what replicas bring; none: it serves each by itself.
+  Quorum quorum = {};
+  std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
+      make = nullptr;
+};
+
+/// The centre of a block, to which replicas come when they are ready: what it
+/// says to each message (centre_messages.h), in the order in which they come.
+/// Knows no links, and waits for nothing (CentreHost does). Used by one thread.
+class Centre {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  /// Gets the answers, in hear(), leave() and come_due().
+  using Answer = std::function<void(int member, Message message)>;
+
+  Centre(CentreSetup setup, Answer answer);
+
+  int members() const { return setup_.members; }
+  /// Takes a message of a replica, from 1; answers now or later, as soon as it
+  /// can. What comes before a replica has opened the centre waits for that. The
+  /// message's memory may be written as soon as it has been answered.
+  void hear(int member, const Message& message);
+  /// The replica is gone before its end: those who wait for anything wait in
+  /// vain, unless the quorum goes on without it (Quorum::survives_loss()), and
+  /// it isn't the one that opens the centre, and gets what is agreed on.
+  void leave(int member);
+  /// End of the grace of a quorum for which a replica waits, when come_due() is
+  /// to be called; nothing: there is none.
+  std::optional<SteadyTime> due() const;
+  void come_due();
+
+ private:
+  void guard(const std::string& what, const std::function<void()>& act);
+  void respond(int member, const Message& message);
+  void open(int member, const CentreOpening& opening);
+  void restore(const NamedTensors& state);
+  Message served(Push push);
+  Message brought(Push push);
+  void take(int member, bool told);
+  void arrive(int member, const Message& message);
+  NamedTensors state() const;
+  std::int64_t kept_bytes() const;
+  std::int64_t next_place();
+  void merge_if_complete();
+  void merge();
+  MergeResult merged_for(int member, bool is_late);
+  void give_to_waiting();
+  void rest_if_all_are_there();
+  void lose(int member);
+  void gather_without(int member);
+  void fail(CentreFailure failure);
+
+  const CentreSetup setup_;
+  const Answer answer_;
+  std::unique_ptr<CentreRule> rule_;           // nullptr: not yet open
+  std::vector<std::function<void()>> before_;  // what came before
+  std::vector<std::string> names_;             // of the parameters
+  int opener_ = 1;                             // who opens it
+  at::Tensor served_;                          // [1]: pushes
+  Dealer dealer_;
+  std::optional<CentreFailure> failure_;  // serves nobody any more
+  std::set<int> told_;                    // of it, as they waited
+  std::vector<Tensors> statistics_;       // by replica, of arrived_
+  std::set<int> arrived_;                 // wait until all rest
+  std::set<int> lost_;                    // goes on without them
+
+  // With a quorum:
+  std::optional<Gathering> gathering_;
+  std::optional<SteadyTime> quorum_since_;
+  std::vector<Push> brought_;  // by replica, of those who wait
+  std::vector<std::optional<MergeResult>> ready_;  // by replica, not yet taken
+  std::set<int> taking_;                           // wait for theirs
+  std::int64_t merges_ = 0;
+  std::vector<std::int64_t> merges_seen_;  // by replica
+};
+
+}  // namespace sluice

@@ -1,0 +1,129 @@
+#include "lib/replicas/centre/centre_host.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/base/messages/memory_channel.h"
+
+namespace sluice {
+namespace {
+
+/// Length of a wait: all that may happen rings the bell, so it needs no end.
+constexpr std::chrono::minutes kLong(1);
+
+}  // namespace
+
+CentreHost::CentreHost(CentreSetup setup, std::vector<Link> links, int threads,
+                       std::shared_ptr<MemoryAccount> memory)
+    : links_(std::move(links)),
+      centre_(std::move(setup), [this](int member, Message message) {
+        answer(member, std::move(message));
+      }) {
+  for (const Link& link : links_) link.receiver->ring(bell_);
+  thread_ = std::thread(
+      [this, threads, memory = std::move(memory)] { serve(threads, memory); });
+}
+
+CentreHost::~CentreHost() {
+  thread_.join();
+}
+
+void CentreHost::serve(int threads,
+                       const std::shared_ptr<MemoryAccount>& memory) {
+  at::set_num_threads(threads);  // of this thread
+  std::optional<MemoryScope> scope;
+  if (memory) scope.emplace(*memory);
+  while (!is_over()) {
+    const std::uint64_t rung = bell_->rung();
+    if (!take_some()) wait_since(rung);
+  }
+}
+
+bool CentreHost::is_over() const {
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const Link& link) { return !link.receiver; });
+}
+
+/// Waits until something comes, or the centre's time has come.
+void CentreHost::wait_since(std::uint64_t rung) {
+  const auto due = centre_.due();
+  if (!due) {
+    bell_->wait(rung, kLong);
+    return;
+  }
+  const auto now = Centre::SteadyTime::clock::now();
+  if (now >= *due)
+    centre_.come_due();
+  else
+    bell_->wait(rung, std::chrono::ceil<std::chrono::milliseconds>(*due - now));
+}
+
+/// Takes one message of each replica that has sent one.
+bool CentreHost::take_some() {
+  bool any = false;
+  for (int member = 1; member <= centre_.members(); ++member) {
+    const Link& link = by_block(links_, member);
+    if (!link.receiver || !link.receiver->ready()) continue;
+    any = true;
+    take(member);
+  }
+  for (const int member : std::exchange(broken_, {})) {
+    by_block(links_, member) = {};
+    centre_.leave(member);
+  }
+  return any;
+}
+
+void CentreHost::take(int member) {
+  std::optional<Message> message;
+  try {
+    message = by_block(links_, member).receiver->receive();
+  } catch (const LinkError&) {
+    // The replica, or its process, says why.
+  }
+  if (!message) {
+    by_block(links_, member) = {};
+    return centre_.leave(member);
+  }
+  if (message->round == static_cast<std::int64_t>(CentreMessage::end))
+    by_block(links_, member) = {};
+  else
+    centre_.hear(member, *message);
+}
+
+void CentreHost::answer(int member, Message message) {
+  const Link& link = by_block(links_, member);
+  if (!link.sender) return;
+  try {
+    link.sender->send(std::move(message));
+  } catch (const LinkError&) {
+    broken_.push_back(member);
+  }
+}
+
+std::vector<std::unique_ptr<CentreLink>> links_to_centre(
+    const CentreSetup& setup, int threads, Deadline deadline,
+    std::shared_ptr<MemoryAccount> memory) {
+  std::vector<Link> ends;
+  std::vector<Link> of_centre;
+  for (int member = 1; member <= setup.members; ++member) {
+    auto [mine, its] = memory_link(kCentreCapacity, kCentreCapacity, deadline);
+    ends.push_back(std::move(mine));
+    of_centre.push_back(std::move(its));
+  }
+  const auto host = std::make_shared<CentreHost>(setup, std::move(of_centre),
+                                                 threads, std::move(memory));
+  std::vector<std::unique_ptr<CentreLink>> links;
+  for (int member = 1; member <= setup.members; ++member)
+    links.push_back(
+        std::make_unique<CentreLink>(std::move(by_block(ends, member)), member,
+                                     setup.members, setup.name, host));
+  return links;
+}
+
+}  // namespace sluice
