@@ -12,8 +12,8 @@
 
 #include "experiments/config/tables/block_layers.h"
 #include "lib/metrics/time_spent.h"
-#include "lib/replicas/sums.h"
 #include "lib/schedules/plan/peers.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::planner {
 

@@ -2,7 +2,7 @@
 // 2016, "Revisiting distributed synchronous SGD" (arXiv:1604.00981), equation 2
 // and, where a clock decides who counts, with backup workers. Sharded:
 // Rajbhandari et al. 2020, "ZeRO" (arXiv:1910.02054), stage 1.
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {

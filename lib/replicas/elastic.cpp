@@ -12,7 +12,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {

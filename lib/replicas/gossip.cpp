@@ -16,9 +16,9 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice {
 

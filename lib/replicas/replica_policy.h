@@ -11,7 +11,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/centre_rule.h"
 #include "lib/replicas/compressor.h"
 #include "lib/schedules/plan/replica_exchange.h"
 #include "lib/tensors/tensors.h"

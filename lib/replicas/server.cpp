@@ -23,7 +23,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {

@@ -27,6 +27,7 @@ FLOORS = [
     {"lib/blocks", "lib/boundaries/codecs", "lib/boundaries/inboxes",
      "lib/checkpoints", "lib/metrics", "lib/updates",
      "transport/shared"},
+    {"lib/replicas/centre"},
     {"lib/boundaries", "lib/replicas", "lib/weights", "modules",
      "transport/meeting"},
     {"lib/boundaries/policies", "lib/replicas/compressors",

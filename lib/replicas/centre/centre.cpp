@@ -10,8 +10,8 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/replicas/sums.h"
 #include "lib/tensors/error_text.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice {
 namespace {
@@ -270,8 +270,8 @@ void Centre::gather_without(int member) {
   merge_if_complete();
 }
 
-/// Tells all who wait. What went wrong here is told rather than that a replica
-/// is gone, which may have gone for it.
+/// Answers all who wait. An error here stands before a replica's end, which it
+/// may have caused.
 void Centre::fail(CentreFailure failure) {
   if (failure_ && (!failure_->is_gone || failure.is_gone)) return;
   failure_ = std::move(failure);

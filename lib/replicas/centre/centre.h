@@ -14,7 +14,7 @@
 
 #include "lib/base/messages/message.h"
 #include "lib/replicas/centre/centre_messages.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/centre_rule.h"
 #include "lib/replicas/centre/centre_visit.h"
 #include "lib/schedules/plan/gathering.h"
 #include "lib/schedules/replicas/dealer.h"
@@ -38,7 +38,7 @@ struct CentreSetup {
 class Centre {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
-  /// Gets the answers, in hear(), leave() and come_due().
+  /// Sends an answer, from within the functions below.
   using Answer = std::function<void(int member, Message message)>;
 
   Centre(CentreSetup setup, Answer answer);
@@ -86,7 +86,7 @@ class Centre {
   int opener_ = 1;                             // who opens it
   at::Tensor served_;                          // [1]: pushes
   Dealer dealer_;
-  std::optional<CentreFailure> failure_;  // serves nobody any more
+  std::optional<CentreFailure> failure_;  // it serves no more
   std::set<int> told_;                    // of it, as they waited
   std::vector<Tensors> statistics_;       // by replica, of arrived_
   std::set<int> arrived_;                 // wait until all rest

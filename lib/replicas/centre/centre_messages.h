@@ -67,7 +67,7 @@ Tensors statistics_in(const Message& message);
 Message message_of_rest(const CentreAtRest* rest);
 std::optional<CentreAtRest> rest_in(const Message& message);
 
-/// Why a centre serves nobody any more.
+/// Why a centre has ended.
 struct CentreFailure {
   std::string text = {};
   /// A replica has left without a word, and its own error says why.

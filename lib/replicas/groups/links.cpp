@@ -12,9 +12,9 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/replicas/flat_tensors.h"
-#include "lib/replicas/sums.h"
 #include "lib/tensors/gpu/staging.h"
 #include "lib/tensors/pack.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/shared_weights.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice {
 namespace {

@@ -23,7 +23,7 @@
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/memory.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::compressors_test {
 

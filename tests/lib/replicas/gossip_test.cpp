@@ -15,8 +15,8 @@
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/replicas/sums.h"
 #include "lib/schedules/plan/peers.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::gossip_test {
 

@@ -13,7 +13,7 @@
 #include "lib/replicas/flat_tensors.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/memory.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::groups_test {
 

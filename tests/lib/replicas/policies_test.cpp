@@ -8,7 +8,7 @@
 
 #include "lib/base/config.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::policies_test {
 

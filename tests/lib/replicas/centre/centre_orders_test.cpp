@@ -19,7 +19,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/replicas/centre/centre.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/centre_rule.h"
 
 namespace sluice::centre_orders_test {
 

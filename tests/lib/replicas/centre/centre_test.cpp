@@ -21,9 +21,9 @@
 #include "lib/base/error.h"
 #include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/centre/centre_link.h"
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice::centre_test {
 
@@ -299,7 +299,7 @@ TEST(CentreAtWork, EndsTheWaitOfOthersWhenAReplicaFails) {
   links[0].reset();
 }
 
-// Nobody waits for another: what it hadn't brought is all that is lost.
+// No replica waits for another: what it hadn't brought is all that is lost.
 TEST(CentreAtWork, GoesOnWithoutALostReplicaWhereEachIsServedByItself) {
   CentreLinks links = opened(3, movement_centre({{"w", start()}}, 3, 1));
   links[2]->visit({.member = 3, .tensors = {start() + 1}});
@@ -406,7 +406,7 @@ TEST(CentreOfAQuorum, DealsAgainWhatOfALostReplicaWasNotMerged) {
   links[1].reset();
   std::vector<std::int64_t> dealt;
   for (int i = 0; i < 4; ++i) dealt.push_back(links[2]->deal(0, 9).value());
-  // Of a loss the centre hears when its link ends.
+  // The centre sees a loss when a link ends.
   EXPECT_THAT(dealt, UnorderedElementsAre(2, 3, 4, 5)) << "1 was merged";
   for (auto& link : links)
     if (link) link->finish();
@@ -572,8 +572,8 @@ TEST(PairCentre, MixesTwoWhenOneIsReady) {
   finish(links);
 }
 
-// A lost one is nobody's neighbour, and its weights are in no mean; when it
-// comes back it begins with that mean.
+// A lost replica is no neighbour of others, and its weights are in no mean;
+// when it comes back it begins with that mean.
 TEST(PairCentre, LeavesOutWhoIsLostUntilItComesBack) {
   const PeerGraph ring{.shape = PeerShape::ring, .pairs = true, .seed = 7};
   const auto rule = pair_centre({{"w", start()}}, 4, ring, true);
@@ -622,9 +622,9 @@ TEST(CentreState, IsTakenAloneByTheReplicaThatOpenedIt) {
 }
 
 /// What a centre says, in the order in which it says it.
-using Said = std::vector<std::pair<int, CentreMessage>>;
+using Answers = std::vector<std::pair<int, CentreMessage>>;
 
-Centre silent_centre(Said& said, std::unique_ptr<CentreRule> rule,
+Centre silent_centre(Answers& said, std::unique_ptr<CentreRule> rule,
                      const Quorum& quorum = {}) {
   return {setup_of(3, std::move(rule), quorum),
           [&said](int member, const Message& message) {
@@ -642,32 +642,33 @@ Message push_of(int member) {
 }
 
 TEST(Centre, AnswersWhatCameBeforeItWasOpenedWhenItIs) {
-  Said said;
+  Answers said;
   Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
   centre.hear(3, push_of(3));
   centre.hear(2, push_of(2));
   EXPECT_THAT(said, IsEmpty());
   centre.hear(1, opening());
-  EXPECT_EQ(said, (Said{{3, CentreMessage::push}, {2, CentreMessage::push}}));
+  EXPECT_EQ(said,
+            (Answers{{3, CentreMessage::push}, {2, CentreMessage::push}}));
 }
 
 TEST(Centre, DealsBeforeItIsOpened) {
-  Said said;
+  Answers said;
   Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
   centre.hear(2, message_of(DealRequest{.first = 0, .end = 3}));
-  EXPECT_EQ(said, (Said{{2, CentreMessage::deal}}));
+  EXPECT_EQ(said, (Answers{{2, CentreMessage::deal}}));
 }
 
-// Whatever a replica waits for, it is told, once; who asks later is told then.
+// A replica that waits gets one failure; one that comes later gets it then.
 TEST(Centre, TellsEachReplicaOnceThatAnotherIsGone) {
   for (const bool is_open : {false, true}) {
-    Said said;
+    Answers said;
     Centre centre =
         silent_centre(said, summing_centre({{"w", start()}}, {}), {.least = 3});
     if (is_open) centre.hear(1, opening());
     centre.hear(2, message_of_arrival({}));
     centre.leave(3);
-    EXPECT_EQ(said, (Said{{2, CentreMessage::failure}})) << is_open;
+    EXPECT_EQ(said, (Answers{{2, CentreMessage::failure}})) << is_open;
     centre.hear(1, push_of(1));
     EXPECT_EQ(said.size(), 2U) << is_open;
     EXPECT_EQ(said.back(), std::pair(1, CentreMessage::failure)) << is_open;
@@ -675,17 +676,17 @@ TEST(Centre, TellsEachReplicaOnceThatAnotherIsGone) {
 }
 
 TEST(Centre, TellsWhoBroughtTheMessageThatItCannotRead) {
-  Said said;
+  Answers said;
   Centre centre = silent_centre(said, movement_centre({{"w", start()}}, 3, 1));
   centre.hear(1, opening());
   centre.hear(2, message_of_arrival({}));
   centre.hear(3, message_for(CentreMessage::push));
-  EXPECT_EQ(said,
-            (Said{{2, CentreMessage::failure}, {3, CentreMessage::failure}}));
+  EXPECT_EQ(said, (Answers{{2, CentreMessage::failure},
+                           {3, CentreMessage::failure}}));
 }
 
 TEST(Centre, IsDueOnlyWhileAReplicaWaitsForAQuorumThatIsThere) {
-  Said said;
+  Answers said;
   Centre centre = silent_centre(said, summing_centre({{"w", start()}}, {}),
                                 {.least = 1, .grace = 3600});
   centre.hear(1, opening());

@@ -16,8 +16,8 @@
 
 #include "lib/base/config.h"
 #include "lib/replicas/centre/centre_host.h"
-#include "lib/replicas/centre/taken_weights.h"
 #include "lib/replicas/groups/memory.h"
+#include "lib/replicas/taken_weights.h"
 #include "lib/schedules/plan/exchange_table.h"
 #include "lib/tensors/parts.h"
 #include "lib/workers/exchanges/exchange.h"

@@ -1,4 +1,4 @@
-#include "lib/replicas/sums.h"
+#include "lib/tensors/sums.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "lib/replicas/centre/taken_weights.h"
+#include "lib/replicas/taken_weights.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

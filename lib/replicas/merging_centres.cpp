@@ -7,10 +7,10 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/replicas/centre/centre_rules.h"
-#include "lib/replicas/centre/taken_weights.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
-#include "lib/replicas/sums.h"
+#include "lib/replicas/taken_weights.h"
+#include "lib/tensors/sums.h"
 #include "lib/updates/update_chain.h"
 
 namespace sluice {

@@ -6,8 +6,8 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/replicas/centre/centre_rules.h"
-#include "lib/replicas/centre/taken_weights.h"
+#include "lib/replicas/centre_rules.h"
+#include "lib/replicas/taken_weights.h"
 #include "lib/updates/update_chain.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "lib/replicas/centre/centre_rules.h"
+#include "lib/replicas/centre/centre_rule.h"
 
 #include "lib/base/error.h"
 

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
-#include "lib/replicas/centre/centre_rules.h"
-#include "lib/replicas/centre/taken_weights.h"
-#include "lib/replicas/sums.h"
+#include "lib/replicas/centre_rules.h"
+#include "lib/replicas/taken_weights.h"
+#include "lib/tensors/sums.h"
 
 namespace sluice {
 namespace {
