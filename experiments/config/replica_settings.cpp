@@ -83,13 +83,15 @@ void ReplicaSettings::describe(Fields& fields) {
                "the processes with, whose order is its own; nccl, NCCL's "
                "between GPUs, one for each replica of a block, whose order is "
                "its own too"});
-  fields.key(
-      "deal", dealing,
+  fields.optional(
+      "deal", written_dealing,
       {{"shares", Dealing::shares}, {"arrival", Dealing::arrival}},
       {.text = "with schedule = 'free', which batches a replica has: its "
                "share, every count-th, so that the slowest one ends the "
                "run; or the next one whenever it comes, so that its "
-               "work follows its speed"});
+               "work follows its speed; by default arrival where "
+               "replicas don't wait for the gradients of a turn, and "
+               "each batch is an update"});
   fields.key("statistics", kind.mean_statistics,
              {{"mean", true}, {"first", false}},
              {.text = "BatchNorm's statistics that evaluations and checkpoints "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct ReplicaSettings {
   std::string policy = "all_reduce";   ///< a row of replica_policies()
   std::string compress = "none";       ///< a row of compressors()
   GroupKind group = GroupKind::links;  ///< between processes
-  Dealing dealing = Dealing::shares;   ///< of a free schedule
+  /// Of a free schedule; what isn't written is derived (derive_dealing()).
+  std::optional<Dealing> written_dealing = {};
+  Dealing dealing = Dealing::shares;
   ReplicaKind kind = {};
 
   void describe(Fields& fields);

@@ -11,7 +11,7 @@ namespace sluice {
 bool is_config_of_run(const std::string& path);
 
 /// Sets keys that are younger than the run, and whose default isn't what it had
-/// in their place: `masks` to 1.
+/// in their place: `masks` to 1, `replicas.deal` to shares.
 void add_values_of_old_run(ConfigNode& config);
 
 }  // namespace sluice

@@ -63,6 +63,12 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
   }
   resolved.set("blocks", to_config(experiment.ranges));
   resolved.set("threads", {.value = experiment.threads});
+  if (has_centres(experiment))
+    resolved.set_path(
+        "replicas.deal",
+        {.value = std::string(experiment.replicas.dealing == Dealing::arrival
+                                  ? "arrival"
+                                  : "shares")});
   experiment.resolved = without_references(std::move(resolved));
   std::vector<KeyDoc> manual = top.manual();
   manual.insert(manual.end(), experiment.manual.begin(),
@@ -91,6 +97,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   ReplicaKind& kind = experiment.replicas.kind;
   if (has_centres(experiment) && kind.brings_updated)
     kind.exchange.what = ExchangedTensors::weights;
+  derive_dealing(experiment);
   experiment.plans = plans_of(experiment, model_norm);
   derive_threads(experiment);
   check_free_plans(experiment, experiment.plans, top);

@@ -102,7 +102,6 @@ void derive_length(Experiment& experiment) {
       evaluation_batches_of(experiment.data->test, experiment.batch_size);
   for (OptimizerOptions& options : experiment.optimizers)
     options.learning_rate.scale_to(samples_per_step(experiment));
-  length.has_shares = experiment.replicas.dealing == Dealing::shares;
   experiment.tells_status = true;
 }
 

@@ -1,5 +1,6 @@
 #include "experiments/config/tables/phase_plans.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -89,6 +90,30 @@ void check_attachments(const Experiment& experiment, int block,
 bool has_centres(const Experiment& experiment) {
   return experiment.free_schedule && experiment.replicas.count > 1 &&
          experiment.replicas.kind.make_centre != nullptr;
+}
+
+namespace {
+
+/// Whether replicas may have as many batches as they come for.
+bool can_follow_speed(const Experiment& experiment) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  const bool waits_for_turns =
+      kind.waits && kind.exchange.what == ExchangedTensors::gradients;
+  const auto is_one = [](std::int64_t window) { return window == 1; };
+  const auto& by_phase = experiment.accumulate_by_phase;
+  const auto& by_block = experiment.accumulate_by_block;
+  return has_centres(experiment) && !waits_for_turns &&
+         std::all_of(by_phase.begin(), by_phase.end(), is_one) &&
+         std::all_of(by_block.begin(), by_block.end(), is_one);
+}
+
+}  // namespace
+
+void derive_dealing(Experiment& experiment) {
+  ReplicaSettings& replicas = experiment.replicas;
+  replicas.dealing = replicas.written_dealing.value_or(
+      can_follow_speed(experiment) ? Dealing::arrival : Dealing::shares);
+  experiment.length.has_shares = replicas.dealing == Dealing::shares;
 }
 
 Plans plans_of(const Experiment& experiment, bool model_norm) {

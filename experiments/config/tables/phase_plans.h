@@ -8,6 +8,10 @@ namespace sluice {
 /// Whether replicas come to a centre when they are ready.
 bool has_centres(const Experiment& experiment);
 
+/// Decides which batches replicas have, where the config doesn't say: with
+/// clocks of their own those that they come for, where that is possible.
+void derive_dealing(Experiment& experiment);
+
 /// The plans of all blocks and replicas, by phase of the timetable.
 /// `model_norm`: wants_model_norm(). Throws UserError for what a policy wants
 /// of its boundary or of its batches and can't have.
