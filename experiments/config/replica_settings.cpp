@@ -83,8 +83,9 @@ void ReplicaSettings::describe(Fields& fields) {
                "the processes with, whose order is its own; nccl, NCCL's "
                "between GPUs, one for each replica of a block, whose order is "
                "its own too"});
-  fields.optional(
-      "deal", written_dealing,
+  is_dealing_derived = !fields.has("deal");
+  fields.key(
+      "deal", dealing,
       {{"shares", Dealing::shares}, {"arrival", Dealing::arrival}},
       {.text = "with schedule = 'free', which batches a replica has: its "
                "share, every count-th, so that the slowest one ends the "

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +25,8 @@ struct ReplicaSettings {
   std::string compress = "none";       ///< a row of compressors()
   GroupKind group = GroupKind::links;  ///< between processes
   /// Of a free schedule; what isn't written is derived (derive_dealing()).
-  std::optional<Dealing> written_dealing = {};
   Dealing dealing = Dealing::shares;
+  bool is_dealing_derived = false;
   ReplicaKind kind = {};
 
   void describe(Fields& fields);

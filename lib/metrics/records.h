@@ -223,6 +223,9 @@ struct Block {
   std::optional<std::int64_t> late_gradients = {};
   std::optional<std::int64_t> turns_left_out = {};
   std::optional<std::int64_t> merges_without_it = {};
+  /// Seconds after a merge for which the centre waits for a replica, at the
+  /// end, where that follows the arrivals; absent: it waits for all.
+  std::optional<double> awaited_s = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
@@ -230,7 +233,7 @@ struct Block {
                 down_by_ipc, down_through_host, up_why_host, down_why_host,
                 replicas_by_ipc, replicas_through_host, replicas_why_host,
                 compressed_bytes, late_gradients, turns_left_out,
-                merges_without_it)
+                merges_without_it, awaited_s)
 };
 
 /// Transports of the run's links, with the reason, where the config left that

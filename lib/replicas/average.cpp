@@ -7,10 +7,15 @@
 // algorithm 1), SlowMo (Wang et al. 2020, arXiv:1910.00643, algorithm 1, where
 // the outer momentum is in units of gradients). In a free schedule an average
 // need not wait for all (decoupled DiLoCo, arXiv:2604.21428): centre_rules.h.
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre_rules.h"
@@ -21,6 +26,29 @@ namespace sluice {
 ReplicaKind average(Fields& fields);
 
 namespace {
+
+/// Seconds, or nothing: the grace follows the arrivals.
+std::optional<double> grace_of(Fields& fields) {
+  constexpr double kMost = 1e6;
+  ConfigNode written = {.value = 0.0};
+  fields.key("grace", written, "number | \"auto\"",
+             {.text = "how long it waits for more when the quorum is there, in "
+                      "virtual time where the engine is virtual; or \"auto\": "
+                      "until a replica has had as long as most take",
+              .unit = "s"});
+  if (written.value == ConfigNode::Value(std::string("auto")))
+    return std::nullopt;
+  std::optional<double> seconds;
+  if (const auto* number = std::get_if<double>(&written.value))
+    seconds = *number;
+  if (const auto* number = std::get_if<std::int64_t>(&written.value))
+    seconds = static_cast<double>(*number);
+  if (!seconds || *seconds < 0 || *seconds > kMost)
+    fields.reject("grace", fmt::format("expected seconds from 0 to {}, or "
+                                       "'auto', got {}",
+                                       kMost, written.literal()));
+  return seconds;
+}
 
 struct OuterStep {
   double learning_rate = 1;
@@ -124,13 +152,8 @@ ReplicaKind average(Fields& fields) {
                       "DiLoCo); 0: all",
               .min = 0,
               .max = 4096});
-  fields.key("grace", kind.grace,
-             {.text = "how long it waits for more when the quorum is there; in "
-                      "virtual time, where the engine is virtual",
-              .unit = "s",
-              .min = 0,
-              .max = 1e6});
-  if (kind.grace > 0 && kind.quorum == 0)
+  kind.grace = grace_of(fields);
+  if (kind.grace != 0.0 && kind.quorum == 0)
     fields.reject("grace",
                   "is of a quorum, and an average waits for all: set "
                   "quorum, or leave grace out");

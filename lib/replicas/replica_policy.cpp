@@ -37,7 +37,8 @@ Quorum quorum_of(const ReplicaKind& kind, int members) {
     return {.least = members - static_cast<int>(kind.backup),
             .drops_late = kind.backup > 0};
   return {.least = kind.quorum == 0 ? members : static_cast<int>(kind.quorum),
-          .grace = kind.grace};
+          .grace = kind.grace.value_or(0),
+          .follows_arrivals = !kind.grace};
 }
 
 namespace {

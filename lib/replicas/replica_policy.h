@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -167,11 +168,12 @@ struct ReplicaKind {
   std::int64_t softsync = 0;
   /// Whether replicas wait for others at the centre. `backup`: replicas on
   /// whose gradients a step doesn't wait. Or how many are averaged at least (0:
-  /// all), and after what grace, in seconds.
+  /// all), and after what grace, in seconds; nothing: it follows the arrivals
+  /// (Periods).
   bool waits = false;
   std::int64_t backup = 0;
   std::int64_t quorum = 0;
-  double grace = 0;
+  std::optional<double> grace = 0;
 };
 
 /// Whether each replica clips the gradients that it gives.

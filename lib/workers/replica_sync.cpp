@@ -1,5 +1,6 @@
 #include "lib/workers/replica_sync.h"
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -166,6 +167,12 @@ void ReplicaSync::before_forward() {
 std::optional<std::int64_t> ReplicaSync::centre_bytes() const {
   if (!centre_ || !centre_->at_rest()) return std::nullopt;
   return bytes_with(*centre_->at_rest());
+}
+
+std::optional<double> ReplicaSync::awaited() const {
+  if (!centre_ || !centre_->at_rest()) return std::nullopt;
+  const std::optional<double> awaited = centre_->at_rest()->awaited;
+  return awaited && std::isfinite(*awaited) ? awaited : std::nullopt;
 }
 
 std::int64_t ReplicaSync::bytes_of_centre(int members) const {

@@ -92,6 +92,8 @@ class ReplicaSync {
   /// Bytes that the centre kept at the last agreement, and this replica of what
   /// it said; nothing: it says nothing to this one.
   std::optional<std::int64_t> centre_bytes() const;
+  /// CentreAtRest::awaited of the last agreement, if it is finite.
+  std::optional<double> awaited() const;
   /// Most bytes that a centre for so many replicas of this block would keep.
   std::int64_t bytes_of_centre(int members) const;
 

@@ -205,6 +205,7 @@ records::Block Seat::costs() const {
     block.late_gradients = late_;
     block.turns_left_out = left_out_;
     block.merges_without_it = absent_;
+    block.awaited_s = replicas_.awaited();
   }
   if (memory_ && allocator_installed()) {
     block.memory.graph_bytes = memory_use_.graph;

@@ -63,12 +63,8 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
   }
   resolved.set("blocks", to_config(experiment.ranges));
   resolved.set("threads", {.value = experiment.threads});
-  if (has_centres(experiment))
-    resolved.set_path(
-        "replicas.deal",
-        {.value = std::string(experiment.replicas.dealing == Dealing::arrival
-                                  ? "arrival"
-                                  : "shares")});
+  if (experiment.replicas.dealing == Dealing::arrival)
+    resolved.set_path("replicas.deal", {.value = std::string("arrival")});
   experiment.resolved = without_references(std::move(resolved));
   std::vector<KeyDoc> manual = top.manual();
   manual.insert(manual.end(), experiment.manual.begin(),

@@ -111,8 +111,8 @@ bool can_follow_speed(const Experiment& experiment) {
 
 void derive_dealing(Experiment& experiment) {
   ReplicaSettings& replicas = experiment.replicas;
-  replicas.dealing = replicas.written_dealing.value_or(
-      can_follow_speed(experiment) ? Dealing::arrival : Dealing::shares);
+  if (replicas.is_dealing_derived && can_follow_speed(experiment))
+    replicas.dealing = Dealing::arrival;
   experiment.length.has_shares = replicas.dealing == Dealing::shares;
 }
 

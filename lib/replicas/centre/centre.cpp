@@ -31,6 +31,12 @@ NamedTensors named_copies_of(const NamedTensors& tensors) {
   return copies;
 }
 
+double steady_seconds_now() {
+  return std::chrono::duration<double>(
+             Centre::SteadyTime::clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace
 
 Centre::Centre(CentreSetup setup, Answer answer)
@@ -142,7 +148,7 @@ Message Centre::brought(Push push) {
   SLUICE_CHECK(gathering_.has_value(), "a centre that merges nothing");
   const std::int64_t place = next_place();
   const int member = push.member;
-  if (gathering_->bring(member, push.batch)) {
+  if (gathering_->bring(member, push.batch, steady_seconds_now())) {
     push.tensors = copies_received(push.tensors);
     by_block(brought_, member) = std::move(push);
     merge_if_complete();
@@ -153,13 +159,11 @@ Message Centre::brought(Push push) {
 }
 
 void Centre::merge_if_complete() {
-  if (gathering_->is_complete()) return merge();
-  if (gathering_->has_quorum() && !quorum_since_)
-    quorum_since_ = std::chrono::steady_clock::now();
+  if (gathering_->is_complete()) merge();
 }
 
 void Centre::merge() {
-  const std::vector<int> members = gathering_->merge();
+  const std::vector<int> members = gathering_->merge(steady_seconds_now());
   std::vector<Push> pushes;
   pushes.reserve(members.size());
   for (const int member : members) {
@@ -170,7 +174,6 @@ void Centre::merge() {
   ++merges_;
   for (const int member : members)
     by_block(ready_, member) = merged_for(member, false);
-  quorum_since_.reset();
   give_to_waiting();
 }
 
@@ -203,10 +206,11 @@ void Centre::give_to_waiting() {
 }
 
 std::optional<Centre::SteadyTime> Centre::due() const {
-  if (!quorum_since_ || taking_.empty()) return std::nullopt;
-  return *quorum_since_ +
-         std::chrono::duration_cast<SteadyTime::duration>(
-             std::chrono::duration<double>(setup_.quorum.grace));
+  if (!gathering_ || taking_.empty()) return std::nullopt;
+  const std::optional<double> due = gathering_->due();
+  if (!due) return std::nullopt;
+  return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(
+      std::chrono::duration<double>(*due)));
 }
 
 void Centre::come_due() {
@@ -217,7 +221,7 @@ void Centre::arrive(int member, const Message& message) {
   arrived_.insert(member);
   by_block(statistics_, member) = copies_received(statistics_in(message));
   if (gathering_) {
-    gathering_->rest(member);
+    gathering_->rest(member, steady_seconds_now());
     merge_if_complete();
   }
   rest_if_all_are_there();
@@ -229,10 +233,11 @@ void Centre::rest_if_all_are_there() {
   std::vector<Tensors> brought;
   for (const int member : arrived_)
     brought.push_back(by_block(statistics_, member));
-  const CentreAtRest rest{.weights = rule_->consensus(),
-                          .statistics = mean_in_order(brought),
-                          .state = named_copies_of(state()),
-                          .kept_bytes = kept_bytes()};
+  CentreAtRest rest{.weights = rule_->consensus(),
+                    .statistics = mean_in_order(brought),
+                    .state = named_copies_of(state()),
+                    .kept_bytes = kept_bytes()};
+  if (setup_.quorum.follows_arrivals) rest.awaited = gathering_->awaited();
   for (const int member : std::exchange(arrived_, {}))
     answer_(member, message_of_rest(member == opener_ ? &rest : nullptr));
 }
@@ -260,13 +265,10 @@ void Centre::lose(int member) {
   rest_if_all_are_there();
 }
 
-/// The lost replica may have been one of the quorum: without it the grace
-/// begins anew once the quorum is complete again.
 void Centre::gather_without(int member) {
-  gathering_->lose(member);
+  gathering_->lose(member, steady_seconds_now());
   by_block(brought_, member) = {};
   taking_.erase(member);
-  if (!gathering_->has_quorum()) quorum_since_.reset();
   merge_if_complete();
 }
 

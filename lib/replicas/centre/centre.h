@@ -94,7 +94,6 @@ class Centre {
 
   // With a quorum:
   std::optional<Gathering> gathering_;
-  std::optional<SteadyTime> quorum_since_;
   std::vector<Push> brought_;  // by replica, of those who wait
   std::vector<std::optional<MergeResult>> ready_;  // by replica, not yet taken
   std::set<int> taking_;                           // wait for theirs

@@ -246,15 +246,20 @@ Message message_of_rest(const CentreAtRest* rest) {
   pack(rest->weights, "weights", message);
   pack(rest->statistics, "statistics", message);
   pack_named(rest->state, "state", message);
+  if (rest->awaited)
+    pack({at::full({1}, *rest->awaited, at::kDouble)}, "awaited", message);
   return message;
 }
 
 std::optional<CentreAtRest> rest_in(const Message& message) {
   if (message.tensors.empty()) return std::nullopt;
-  return CentreAtRest{.weights = unpack(message, "weights"),
-                      .statistics = unpack(message, "statistics"),
-                      .state = named_in(message, "state"),
-                      .kept_bytes = message.batch};
+  CentreAtRest rest{.weights = unpack(message, "weights"),
+                    .statistics = unpack(message, "statistics"),
+                    .state = named_in(message, "state"),
+                    .kept_bytes = message.batch};
+  if (!unpack(message, "awaited").empty())
+    rest.awaited = one_in(message, "awaited", at::kDouble, 1).item<double>();
+  return rest;
 }
 
 Message message_of(const CentreFailure& failure) {

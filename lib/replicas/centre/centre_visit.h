@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/tensors/tensors.h"
@@ -64,6 +65,8 @@ struct CentreAtRest {
   /// Bytes of all that the centre keeps: weights, the optimizer's state, what
   /// replicas have taken.
   std::int64_t kept_bytes = 0;
+  /// Gathering::awaited(), where that follows the arrivals.
+  std::optional<double> awaited = {};
 };
 
 }  // namespace sluice

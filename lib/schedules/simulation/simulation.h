@@ -110,16 +110,14 @@ class Simulation {
     std::set<std::pair<double, int>> waiting = {};
     std::int64_t served = 0;
     double free_since = 0;
-    /// State of a centre where replicas wait for others: those that wait, the
-    /// time since which the quorum is there, and the results, by replica, that
-    /// need no more wait.
+    /// State of a centre where replicas wait for others: those that wait, and
+    /// the results, by replica, that need no more wait.
     struct MergePoint {
       double since = 0;
       std::int64_t served = 0;  ///< of all, then
       std::int64_t turn = -1;   ///< that was merged last
     };
     std::optional<Gathering> gathering = {};
-    std::optional<double> quorum_since = {};
     std::map<int, MergePoint> merged = {};
   };
   struct Lane {
@@ -189,7 +187,7 @@ class Simulation {
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);
   /// Merges what waits at a centre, where it is time.
-  static void look_at(CentreQueue& centre, double time);
+  static void merge_if_complete(CentreQueue& centre, double time);
   static void merge(CentreQueue& centre, double time);
   /// Whether a record says that others merge before that one is served.
   bool others_merge_before(const BlockPlan& mine, const CentreQueue& centre,

@@ -98,29 +98,27 @@ Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
 
 void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
   CentreQueue& centre = centre_of(mine);
-  if (centre.gathering->bring(mine.replica, turn)) return look_at(centre, time);
+  if (centre.gathering->bring(mine.replica, turn, time))
+    return merge_if_complete(centre, time);
   centre.merged[mine.replica] = {time, centre.served,
                                  centre.gathering->merged_turn()};
 }
 
 void Simulation::rest(const BlockPlan& mine, double time) {
   CentreQueue& centre = centre_of(mine);
-  centre.gathering->rest(mine.replica);
-  look_at(centre, time);
+  centre.gathering->rest(mine.replica, time);
+  merge_if_complete(centre, time);
 }
 
-void Simulation::look_at(CentreQueue& centre, double time) {
-  if (centre.gathering->is_complete()) return merge(centre, time);
-  if (centre.gathering->has_quorum() && !centre.quorum_since)
-    centre.quorum_since = time;
+void Simulation::merge_if_complete(CentreQueue& centre, double time) {
+  if (centre.gathering->is_complete()) merge(centre, time);
 }
 
 void Simulation::merge(CentreQueue& centre, double time) {
-  const std::vector<int> members = centre.gathering->merge();
+  const std::vector<int> members = centre.gathering->merge(time);
   for (const int member : members)
     centre.merged[member] = {time, centre.served,
                              centre.gathering->merged_turn()};
-  centre.quorum_since.reset();
 }
 
 bool Simulation::others_merge_before(const BlockPlan& mine,
@@ -153,8 +151,7 @@ std::optional<double> Simulation::merged_since(int seat) const {
     if (centre.served < settle.arrived) return std::nullopt;
     return 0;
   }
-  if (!centre.quorum_since) return std::nullopt;
-  return *centre.quorum_since + mine.exchange.quorum.grace;
+  return centre.gathering->due();
 }
 
 /// Merges what free replicas wait for, where no other replica arrives in the

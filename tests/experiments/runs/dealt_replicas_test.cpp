@@ -99,6 +99,31 @@ TEST(DealtReplicas, GoElsewhereAndEndEarlierWhereOneIsSlow) {
   }
 }
 
+/// What replicas are dealt where the config doesn't say, or does.
+TEST(DealtReplicas, AreTheDefaultWhereWorkCanFollowSpeed) {
+  const std::string net = "batch_size = 8\nturns = 4\nblocks = 1\n";
+  const auto dealing = [&](const std::string& lines) {
+    const Experiment experiment = small_experiment(net + lines);
+    const ConfigNode* said = experiment.resolved.find("replicas")->find("deal");
+    EXPECT_EQ(said->literal(), experiment.replicas.dealing == Dealing::arrival
+                                   ? "\"arrival\""
+                                   : "\"shares\"");
+    EXPECT_EQ(experiment.length.has_shares,
+              experiment.replicas.dealing == Dealing::shares);
+    return experiment.replicas.dealing;
+  };
+  const std::string server = "replicas = {count = 2, policy = 'server'}\n";
+  const std::string free = "schedule = 'free'\n";
+  EXPECT_EQ(dealing(free + server), Dealing::arrival);
+  EXPECT_EQ(dealing(free + "replicas = {count = 2, policy = 'server', deal = "
+                           "'shares'}\n"),
+            Dealing::shares);
+  EXPECT_EQ(dealing(free + server + "accumulate = 2\n"), Dealing::shares);
+  EXPECT_EQ(dealing(free + "replicas = {count = 2}\n"), Dealing::shares)
+      << "they wait for the gradients of a turn";
+  EXPECT_EQ(dealing(server), Dealing::shares) << "in lockstep";
+}
+
 using DealtReplicasRun = Program;
 
 TEST_F(DealtReplicasRun, AppliesEachBatchOnceOnEveryEngine) {

@@ -41,7 +41,9 @@ std::string net(int blocks, int turns = 12) {
 }
 
 std::string replicas(int count, const std::string& policy = "'server'") {
-  return fmt::format("replicas = {{count = {}, policy = {}}}\n", count, policy);
+  return fmt::format(
+      "replicas = {{count = {}, deal = 'shares', policy = {}}}\n", count,
+      policy);
 }
 
 constexpr std::pair<const char*, const char*> kPolicies[] = {

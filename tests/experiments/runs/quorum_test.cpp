@@ -34,7 +34,7 @@ std::string config(const std::string& replicas, int blocks = 1) {
       "batch_size = 8\nturns = {}\nmodel = {{hidden = [24, 20], dropout = "
       "0.2, batch_norm = true}}\nblocks = {}\n"
       "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5}}\n"
-      "replicas = {{count = 3, policy = {}}}\n",
+      "replicas = {{count = 3, deal = 'shares', policy = {}}}\n",
       kTurns, blocks == 1 ? "1" : "['0', '1-']", replicas);
 }
 
@@ -191,13 +191,32 @@ TEST(Quorum, WaitsForMoreWithinItsGrace) {
   EXPECT_GT(distance(run(5).weights[0], lockstep[0]), 1e-4);
 }
 
+/// The third replica takes so many times as long; a grace that follows the
+/// arrivals waits for it where that is a little more.
+TEST(Quorum, WaitsForMoreAsLongAsMostTake) {
+  const auto without = [&](double slow) {
+    return recorded(config("'average', every = 2, quorum = 2, grace = 'auto'") +
+                        kFree,
+                    costs_with(1, {1, 1, slow}))
+        .blocks[2]
+        .merges_without_it;
+  };
+  EXPECT_EQ(without(1.1), 0);
+  EXPECT_GT(without(4), 0);
+}
+
 TEST(Quorum, WithAGraceIsRepeatedFromItsRecord) {
-  const std::string lines =
-      config("'average', every = 2, quorum = 2, grace = 2.0", 2) + kFree;
-  const Recording run = recorded(lines, costs_with(2, {1, 1.4, 2.1}, 0.8));
-  const auto again = repeated(lines, run.actions);
-  for (std::size_t r = 0; r < again.size(); ++r)
-    EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
+  for (const char* grace : {"2.0", "'auto'"}) {
+    const std::string lines =
+        config(
+            fmt::format("'average', every = 2, quorum = 2, grace = {}", grace),
+            2) +
+        kFree;
+    const Recording run = recorded(lines, costs_with(2, {1, 1.4, 2.1}, 0.8));
+    const auto again = repeated(lines, run.actions);
+    for (std::size_t r = 0; r < again.size(); ++r)
+      EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
+  }
 }
 
 std::string refusal(const std::string& lines) {
@@ -221,6 +240,10 @@ TEST(QuorumRefusal, SaysWhatAClockDecidesAndWhatToSet) {
               HasSubstr("count = 3"));
   EXPECT_THAT(refusal(config("'average', grace = 1.0") + kFree),
               HasSubstr("set quorum"));
+  EXPECT_THAT(refusal(config("'average', quorum = 2, grace = 'long'") + kFree),
+              HasSubstr("or 'auto', got \"long\""));
+  EXPECT_THAT(refusal(config("'average', quorum = 2, grace = -1.0") + kFree),
+              HasSubstr("seconds from 0"));
   EXPECT_THAT(refusal(config("'all_reduce', backup = 1", 2) + kFree),
               HasSubstr("set blocks = 1"));
   EXPECT_EQ(refusal(config("'all_reduce'", 2) + kFree), "accepted");

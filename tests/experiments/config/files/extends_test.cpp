@@ -94,6 +94,19 @@ TEST_F(Extends, AValueKeepsTheFileItWasWrittenIn) {
               EndsWith("base.toml:2"));
 }
 
+TEST_F(Extends, TheConfigOfARunWithoutADealHasSharesAsItRanWith) {
+  const std::string path =
+      write("config.toml", "masks = 2\nreplicas = {count = 2}\n");
+  EXPECT_EQ(read_config_file(path).literal(),
+            "{masks = 2, replicas = {count = 2}}");
+  write("run.json", "{}");
+  EXPECT_EQ(read_config_file(path).literal(),
+            "{masks = 2, replicas = {count = 2, deal = \"shares\"}}");
+  write("config.toml", "masks = 2\nreplicas = {count = 2, deal = 'arrival'}\n");
+  EXPECT_EQ(read_config_file(path).literal(),
+            "{masks = 2, replicas = {count = 2, deal = \"arrival\"}}");
+}
+
 TEST_F(Extends, TheConfigOfARunWithoutMasksHasThoseThatItRanWith) {
   const std::string path = write("config.toml", "seed = 3\n");
   EXPECT_EQ(read_config_file(path).literal(), "{seed = 3}");

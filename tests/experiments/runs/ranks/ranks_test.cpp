@@ -284,7 +284,8 @@ TEST_F(Ranks, RanksOfReplicasWaitForASlowOneAsLongAsItTakes) {
       "",
       train("blocks=2 replicas.count=3 replicas.policy=elastic "
             "replicas.one_by_one=true replicas.every=10 schedule=free "
-            "in_flight=1 turns=10 evaluate_every=0 checkpoint.every_turns=10 "
+            "replicas.deal=shares in_flight=1 turns=10 evaluate_every=0 "
+            "checkpoint.every_turns=10 "
             "transport=shared_memory timeout=3 --inject 'delay 5->6 600ms'"),
       6);
   ASSERT_EQ(outcome.status, 0) << outcome.text;
