@@ -76,8 +76,9 @@ Training training(const Case& of, int replicas) {
       "optimizer = {{name = 'sgd', lr = {}, momentum = {}{}}}\n",
       kTurns, kRate, kMomentum, of.correction);
   if (replicas > 1)
-    lines += fmt::format("replicas = {{count = {}, policy = {}}}\n", replicas,
-                         of.policy);
+    lines +=
+        fmt::format("replicas = {{count = {}, deal = 'shares', policy = {}}}\n",
+                    replicas, of.policy);
   return Training(small_experiment(lines));
 }
 

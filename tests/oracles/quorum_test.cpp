@@ -54,9 +54,10 @@ Training training_of(const std::string& replicas) {
 }
 
 RunRecording ran(const std::string& policy) {
-  Training run = training_of(
-      fmt::format("schedule = 'free'\nreplicas = {{count = {}, policy = {}}}\n",
-                  kReplicas, policy));
+  Training run =
+      training_of(fmt::format("schedule = 'free'\nreplicas = {{count = {}, "
+                              "deal = 'shares', policy = {}}}\n",
+                              kReplicas, policy));
   RunRecording all;
   all.first = weights_in(run, 1);
   run.watch = [&](const TimedAction& timed) {

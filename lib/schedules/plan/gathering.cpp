@@ -12,8 +12,8 @@ namespace sluice {
 namespace {
 
 constexpr double kSpreads = 3;
-/// Of normally distributed numbers the standard deviation is so many times the
-/// median absolute deviation.
+/// Standard deviation of normally distributed numbers, in median absolute
+/// deviations.
 constexpr double kNormal = 1.4826;
 /// Least spread, in medians.
 constexpr double kLeastSpread = 0.05;

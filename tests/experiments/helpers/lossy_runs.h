@@ -21,6 +21,7 @@ constexpr LossyCase kBackup = {
 constexpr LossyCase kQuorum = {
     "Quorum",
     "blocks=2 schedule=free replicas.count=3 replicas.policy=average "
+    "replicas.deal=shares "
     "replicas.every=2 replicas.quorum=2 replicas.grace=0.002 ",
     2, 3};
 

@@ -118,7 +118,8 @@ TEST(DealtReplicas, AreTheDefaultWhereWorkCanFollowSpeed) {
   EXPECT_EQ(dealing(free + "replicas = {count = 2, policy = 'server', deal = "
                            "'shares'}\n"),
             Dealing::shares);
-  EXPECT_EQ(dealing(free + server + "accumulate = 2\n"), Dealing::shares);
+  EXPECT_EQ(dealing(free + server + "accumulate = {batches = 2}\n"),
+            Dealing::shares);
   EXPECT_EQ(dealing(free + "replicas = {count = 2}\n"), Dealing::shares)
       << "they wait for the gradients of a turn";
   EXPECT_EQ(dealing(server), Dealing::shares) << "in lockstep";

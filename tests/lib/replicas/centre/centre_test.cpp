@@ -27,10 +27,12 @@
 
 namespace sluice::centre_test {
 
+using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using testing::IsSupersetOf;
+using testing::Not;
 
 constexpr Deadline kPatience = std::chrono::seconds(60);
 
@@ -405,9 +407,16 @@ TEST(CentreOfAQuorum, DealsAgainWhatOfALostReplicaWasNotMerged) {
   links[1]->bring({.member = 2, .batch = 2});
   links[1].reset();
   std::vector<std::int64_t> dealt;
-  for (int i = 0; i < 4; ++i) dealt.push_back(links[2]->deal(0, 9).value());
+  for (int i = 0; i < 4; ++i) {
+    dealt.push_back(links[2]->deal(0, 9).value());
+    links[2]->bring({.member = 3, .batch = dealt.back()});
+    links[0]->bring({.member = 1, .batch = 0});
+    links[2]->take(false);
+    links[0]->take(false);
+  }
   // The centre sees a loss when a link ends.
-  EXPECT_THAT(dealt, UnorderedElementsAre(2, 3, 4, 5)) << "1 was merged";
+  EXPECT_THAT(dealt, IsSupersetOf({2, 3})) << "1 was merged";
+  EXPECT_THAT(dealt, Not(Contains(1)));
   for (auto& link : links)
     if (link) link->finish();
 }
