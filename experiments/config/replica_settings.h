@@ -24,7 +24,8 @@ struct ReplicaSettings {
   std::string policy = "all_reduce";   ///< a row of replica_policies()
   std::string compress = "none";       ///< a row of compressors()
   GroupKind group = GroupKind::links;  ///< between processes
-  /// Of a free schedule; what isn't written is derived (derive_dealing()).
+  /// Which batches each has in a free schedule; derive_dealing() says it where
+  /// the config doesn't.
   Dealing dealing = Dealing::shares;
   bool is_dealing_derived = false;
   ReplicaKind kind = {};

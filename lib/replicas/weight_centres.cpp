@@ -134,10 +134,13 @@ class PairCentre final : public CentreRule {
     return mean_in_order(all);
   }
 
+  /// The centre has no weights of its own.
   NamedTensors state() const override {
-    NamedTensors all = taken_.state();
-    for (const NamedTensors& each : own_)
-      all.insert(all.end(), each.begin(), each.end());
+    NamedTensors all;
+    for (int member = 1; member <= std::ssize(own_); ++member)
+      for (const NamedTensors* each :
+           {&taken_.by(member), &by_block(own_, member)})
+        all.insert(all.end(), each->begin(), each->end());
     for (const auto& [name, tensor] : taken_.weights())
       all.emplace_back("visits." + name, visits_);
     return all;

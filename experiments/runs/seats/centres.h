@@ -1,10 +1,6 @@
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "experiments/config/experiment.h"
-#include "lib/base/memory/account.h"
 #include "lib/replicas/centre/centre.h"
 
 namespace sluice {

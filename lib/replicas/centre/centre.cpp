@@ -10,6 +10,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/metrics/clock_offset.h"
 #include "lib/tensors/error_text.h"
 #include "lib/tensors/sums.h"
 
@@ -29,12 +30,6 @@ NamedTensors named_copies_of(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     copies.emplace_back(name, tensor.detach().clone());
   return copies;
-}
-
-double steady_seconds_now() {
-  return std::chrono::duration<double>(
-             Centre::SteadyTime::clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -148,7 +143,7 @@ Message Centre::brought(Push push) {
   SLUICE_CHECK(gathering_.has_value(), "a centre that merges nothing");
   const std::int64_t place = next_place();
   const int member = push.member;
-  if (gathering_->bring(member, push.batch, steady_seconds_now())) {
+  if (gathering_->bring(member, push.batch, steady_seconds())) {
     push.tensors = copies_received(push.tensors);
     by_block(brought_, member) = std::move(push);
     merge_if_complete();
@@ -163,7 +158,7 @@ void Centre::merge_if_complete() {
 }
 
 void Centre::merge() {
-  const std::vector<int> members = gathering_->merge(steady_seconds_now());
+  const std::vector<int> members = gathering_->merge(steady_seconds());
   std::vector<Push> pushes;
   pushes.reserve(members.size());
   for (const int member : members) {
@@ -221,7 +216,7 @@ void Centre::arrive(int member, const Message& message) {
   arrived_.insert(member);
   by_block(statistics_, member) = copies_received(statistics_in(message));
   if (gathering_) {
-    gathering_->rest(member, steady_seconds_now());
+    gathering_->rest(member, steady_seconds());
     merge_if_complete();
   }
   rest_if_all_are_there();
@@ -266,7 +261,7 @@ void Centre::lose(int member) {
 }
 
 void Centre::gather_without(int member) {
-  gathering_->lose(member, steady_seconds_now());
+  gathering_->lose(member, steady_seconds());
   by_block(brought_, member) = {};
   taking_.erase(member);
   merge_if_complete();

@@ -28,7 +28,7 @@ struct Push {
 struct ServerAnswer {
   Tensors tensors = {};
   std::int64_t place = 0;  ///< of its push among all that were served, from 1
-  // Of gradients:
+  // Where these are gradients:
   double rate = 0;          ///< with which the centre steps by them
   std::int64_t clock = 0;   ///< updates that the centre has made
   std::int64_t missed = 0;  ///< of these, between the last pull and this push

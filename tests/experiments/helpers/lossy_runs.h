@@ -24,5 +24,15 @@ constexpr LossyCase kQuorum = {
     "replicas.deal=shares "
     "replicas.every=2 replicas.quorum=2 replicas.grace=0.002 ",
     2, 3};
+constexpr LossyCase kServer = {
+    "Server",
+    "blocks=2 schedule=free replicas.count=3 replicas.policy=server "
+    "replicas.deal=shares ",
+    2, 3};
+constexpr LossyCase kGossip = {
+    "Gossip",
+    "blocks=1 schedule=free replicas.count=4 replicas.policy=gossip "
+    "replicas.pairs=true replicas.deal=shares ",
+    1, 4};
 
 }  // namespace sluice

@@ -198,6 +198,26 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfALostReplica) {
       << "each once, by the others";
 }
 
+// With batches under way, and above them a block that goes by what comes: what
+// is dealt again overtakes none.
+TEST_F(DealtReplicasRun, DoesTheWorkOfAReplicaThatIsLostWithBatchesUnderWay) {
+  for (const char* policy : {"'server'", "'average', every = 2, quorum = 2"}) {
+    SCOPED_TRACE(policy);
+    const std::string config = write(
+        "config.toml",
+        "engine = 'processes'\nthreads = 1\n"
+        "boundary = {policy = 'delayed_gradient'}\n"
+        "data = {train = 480, test = 40}\ncheckpoint = {every_turns = 4}\n" +
+            config_of(policy, "arrival", "2"));
+    const Outcome outcome =
+        sluice("run " + config + " --overwrite --dir " + path("run") +
+               " turns=40 --inject \"kill block 6 @ turn 9\"");
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("Replica 3 is lost"));
+    EXPECT_THAT(outcome.text, HasSubstr("do its work"));
+  }
+}
+
 /// A run and its halves, of which the replicas' own updates go on counting.
 /// Both evaluate after 8 turns, which takes the first replica its time.
 TEST_F(DealtReplicasRun, IsContinuedToTheBit) {

@@ -1,5 +1,5 @@
 // A replica's process is killed, and those that wait for some of the others
-// only go on without it.
+// only, or for none, go on without it.
 #include <filesystem>
 #include <random>
 #include <string>
@@ -21,7 +21,7 @@ class LostReplica : public Faults,
                     public testing::WithParamInterface<LossyCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, LostReplica,
-                         testing::Values(kBackup, kQuorum),
+                         testing::Values(kBackup, kQuorum, kServer, kGossip),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });

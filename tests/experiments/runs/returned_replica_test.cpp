@@ -97,7 +97,7 @@ class ReturnedOf : public Returned,
                    public testing::WithParamInterface<LossyCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReturnedOf,
-                         testing::Values(kBackup, kQuorum),
+                         testing::Values(kBackup, kQuorum, kServer, kGossip),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });

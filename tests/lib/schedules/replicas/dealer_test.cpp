@@ -21,7 +21,6 @@
 
 namespace sluice::dealer_test {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -179,19 +178,24 @@ TEST(DealByArrival, ExchangesAfterSoManyUpdatesOfItsOwn) {
   }
 }
 
+int drawn_below(std::mt19937& random, int end) {
+  return static_cast<int>(random() % static_cast<unsigned>(end));
+}
+
 TEST(DealByArrival, AppliesEachBatchOfTheRunOnceInRandomRuns) {
   std::mt19937 random(7);
   for (int run = 0; run < 250; ++run) {
-    const int replicas = 2 + static_cast<int>(random() % 7);
-    const auto turns = static_cast<std::int64_t>(1 + random() % 20);
+    const int replicas = 2 + drawn_below(random, 7);
+    const std::int64_t turns = 1 + drawn_below(random, 20);
     const ReplicaExchange exchange =
-        random() % 2 == 0 ? served(ExchangedTensors::gradients)
-                          : served(ExchangedTensors::weights, 1 + random() % 4);
+        random() % 2 == 0
+            ? served(ExchangedTensors::gradients)
+            : served(ExchangedTensors::weights, 1 + drawn_below(random, 4));
     const std::vector<Traits>& boundaries = kBoundaries[random() % 4];
     const RunPlan plan =
         plan_of(replicas, exchange, Dealing::arrival, boundaries);
     const int depth = plan.depth();
-    Costs costs = costs_of(replicas, 1 + random() % 5, 0.3, depth);
+    Costs costs = costs_of(replicas, 1 + drawn_below(random, 5), 0.3, depth);
     costs.seed = random();
     Simulation simulation({plan}, costs, capacities_of(plan, 2));
     std::vector<std::vector<std::int64_t>> applied(
@@ -200,7 +204,8 @@ TEST(DealByArrival, AppliesEachBatchOfTheRunOnceInRandomRuns) {
     while (turn < turns) {
       Grant grant;
       grant.first_turn = turn;
-      grant.end_turn = std::min<std::int64_t>(turns, turn + 1 + random() % 8);
+      grant.end_turn =
+          std::min<std::int64_t>(turns, turn + 1 + drawn_below(random, 8));
       grant.checkpoint = random() % 2 == 0;
       grant.drain = grant.end_turn == turns;
       turn = grant.end_turn;
