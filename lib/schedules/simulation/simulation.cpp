@@ -20,12 +20,18 @@ Simulation::Simulation(Plans plans, Costs costs,
   outlooks_.resize(blocks);
   for (std::size_t seat = 1; seat <= blocks; ++seat)
     unknown_.push_back(static_cast<int>(seat));
-  is_local_ = costs_.shared.empty();
   for (const RunPlan& plan : plans_) {
-    is_local_ = is_local_ && plan.barrier == Barrier::none && !plan.is_uneven();
-    for (const BlockPlan& block : plan.blocks)
-      is_local_ = is_local_ && block.in_flight == 0;
+    has_barriers_ = has_barriers_ || plan.barrier != Barrier::none;
+    for (const BlockPlan& block : plan.blocks) {
+      is_local_ = is_local_ && block.inbox_below.is_plain() &&
+                  block.inbox_above.is_plain();
+      is_dealt_ = is_dealt_ || block.micro_batches.by_arrival;
+    }
   }
+  for (std::size_t seat = 1; seat <= blocks; ++seat)
+    if (is_dealt_to(static_cast<int>(seat)))
+      dealt_to_.push_back(static_cast<int>(seat));
+  group_by_executor();
   done_.resize(blocks);
   const std::vector<SeatPair> links = links_of(plans_.at(0));
   SLUICE_CHECK(capacities.size() == links.size(),
@@ -44,13 +50,26 @@ Simulation::Simulation(Plans plans, Costs costs,
       by_block(core_, block) = cores_.size();
     cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
   }
+  lines_.resize(cores_.size() + 1);
   for (const BlockPlan& block : plans_.at(0).blocks) {
-    if (block.inbox_below.buffer)
+    if (block.inbox_below.buffer) {
       by_block(up_, block.seat() - 1).buffer.emplace(*block.inbox_below.buffer);
+      buffered_.push_back(block.seat());
+    }
     if (block.inbox_above.drops())
       by_block(up_, block.seat())
           .waiting.emplace(block.inbox_above.slow_consumer);
   }
+}
+
+void Simulation::group_by_executor() {
+  std::map<int, std::vector<int>> seats;
+  for (const BlockPlan& block : plans_.front().blocks)
+    seats[executor_of(block.seat())].push_back(block.seat());
+  for (const BlockPlan& block : plans_.front().blocks)
+    beside_.push_back(block.placement.is_shared()
+                          ? seats.at(executor_of(block.seat()))
+                          : std::vector<int>{block.seat()});
 }
 
 double SavedClock::latest() const {
@@ -99,8 +118,9 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
   forget_beside(block);
-  std::deque<Action>& queue = by_block(lanes_, block).actions;
-  queue.insert(queue.end(), actions.begin(), actions.end());
+  Lane& lane = by_block(lanes_, block);
+  if (lane.actions.empty()) lane.transfers.is_known = false;
+  lane.actions.insert(lane.actions.end(), actions.begin(), actions.end());
   for (const Action& action : actions) {
     if (action.phase >= std::ssize(plans_))
       throw UserError("{} ({}) is of phase {}, and there are {}",
@@ -115,6 +135,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
     by_block(up_, block)
         .dropped.insert(action.dropped.begin(), action.dropped.end());
   }
+  count_stage(block);
 }
 
 void Simulation::give(int block, const Grant& grant) {
@@ -127,9 +148,11 @@ void Simulation::give(int block, const Grant& grant) {
     lane.chooser.emplace(phases_of(plans_, block));
     lane.chooser->begin_after(lane.ledger.updates());
   }
-  if (is_dealt_to(block))
+  if (is_dealt_to(block)) {
     dealer_.open(mine.micro_batches.first_of(grant.first_turn),
                  mine.micro_batches.first_of(grant.end_turn));
+    forget_dealt();
+  }
   SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
                "block {} is given turns before it has done its last", block);
   lane.chooser->give(grant);
@@ -153,8 +176,8 @@ int Simulation::executor_of(int block) const {
   return sluice::executor_of(plans_.front(), block);
 }
 
-std::vector<int> Simulation::of_same_executor(int block) const {
-  return seats_beside(plans_.front(), block);
+const std::vector<int>& Simulation::of_same_executor(int block) const {
+  return by_block(beside_, block);
 }
 
 bool Simulation::is_its_turn(int block) const {
@@ -205,6 +228,9 @@ void Simulation::occupy(int block, double end) {
   if (!core) return;
   std::vector<double>& cores = cores_[*core];
   *std::min_element(cores.begin(), cores.end()) = end;
+  // What a block chooses depends on when it could start.
+  if (by_block(lanes_, block).chooser)
+    for (const int each : costs_.shared[*core].blocks) forget(each);
 }
 
 /// Moves what lies in the channel before an evaluation into the buffer, so that
@@ -236,12 +262,12 @@ std::optional<TimedAction> Simulation::next() {
     return next();
   }
 
-  const std::optional<std::int64_t> stage = stage_of(chosen);
+  Lane& lane = by_block(lanes_, chosen);
+  const std::optional<std::int64_t> stage = lane.stage;
   if (stage && *stage > stage_) {
     stage_ = *stage;
     stage_start_ = latest_end_;
   }
-  Lane& lane = by_block(lanes_, chosen);
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
   take_merged(chosen, earliest, action);
@@ -259,11 +285,14 @@ std::optional<TimedAction> Simulation::next() {
   meet(chosen, action, end);
   rest(chosen, action, end);
   if (lane.chooser) {
-    if (action.op == Op::forward && is_dealt_to(chosen)) take_deal(action);
+    if (action.op == Op::forward && is_dealt_to(chosen)) {
+      take_deal(action);
+      forget_dealt();
+    }
     lane.chooser->did(action);
     lane.admissions.did(action, lane.chooser->room(lane.ledger), end);
   }
-  for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
+  for (const Transfer& need : lane.transfers.needs) {
     SimulatedChannel& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
     from.pop(costs_, earliest);
@@ -271,11 +300,13 @@ std::optional<TimedAction> Simulation::next() {
   }
   forget_after(chosen);
   double arrival = 0;
-  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action)) {
+  for (const Transfer& yield : lane.transfers.yields) {
     send(yield, end, action);
     const auto& queue = channel(yield).queue;
     if (!queue.empty()) arrival = queue.back().arrival;
   }
+  lane.transfers.is_known = false;
+  count_stage(chosen);
   return TimedAction{chosen, action, earliest, end, arrival};
 }
 

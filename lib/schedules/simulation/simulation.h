@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <queue>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,9 @@ class Simulation {
     /// Arrival times of what seats have brought, with the seats, which still
     /// wait.
     std::set<std::pair<double, int>> waiting = {};
+    /// Seats that have brought something, until they have what they came for,
+    /// with those times.
+    std::map<int, double> visitors = {};
     std::int64_t served = 0;
     double free_since = 0;
     /// State of a centre where replicas wait for others: those that wait, and
@@ -120,8 +124,17 @@ class Simulation {
     std::optional<Gathering> gathering = {};
     std::map<int, MergePoint> merged = {};
   };
+  /// Messages of a seat's next action.
+  struct NextTransfers {
+    bool is_known = false;
+    std::vector<Transfer> needs = {};
+    std::vector<Transfer> yields = {};
+  };
   struct Lane {
     std::deque<Action> actions;
+    NextTransfers transfers = {};
+    /// Stage of the next action, as it is counted in stages_.
+    std::optional<std::int64_t> stage = {};
     /// Number of exchanges that the seat has published, and settled, so far.
     std::int64_t published = 0;
     std::int64_t settled = 0;
@@ -144,38 +157,55 @@ class Simulation {
   /// Restores gradients in flight and the clocks of the blocks.
   void begin_with(const std::vector<Transfer>& gradients,
                   const SavedClock& saved);
+  void group_by_executor();
   /// give(), for a block that shares its executor with others.
   void give_shared(int block, const Grant& grant);
   /// Whether the executor has done all actions before the block's next one.
   bool is_its_turn(int block) const;
   /// The block whose action is next at this block's executor; 0: none is left.
   int comes_before(int block) const;
-  std::vector<int> of_same_executor(int block) const;
+  const std::vector<int>& of_same_executor(int block) const;
   int executor_of(int block) const;
   int link_of(const Transfer& transfer) const;
   SimulatedChannel& channel(const Transfer& transfer);
   const SimulatedChannel& channel(const Transfer& transfer) const;
+  /// Transfers of the seat's next action.
+  const NextTransfers& transfers_of(int seat);
   /// Time at which the block's next action has all its inputs, a free core not
   /// counted.
-  std::optional<double> ready_at(int block) const;
+  std::optional<double> ready_at(int block);
   /// Time at which an action that is ready then can start.
   std::optional<double> start_of(int block, std::optional<double> ready) const;
-  /// The two, as they were when they were last looked at.
+  /// Place of a seat among those that can act: the first to be ready comes
+  /// first; of several, what turn_in_ties() says, then the one that runs free
+  /// and has begun the fewest turns, then the lowest.
+  struct Place {
+    double ready = 0;
+    std::int64_t turn = 0;
+    std::int64_t turns_begun = 0;
+    int seat = 0;
+    std::int64_t version = 0;  ///< Outlook::version of the seat, then
+
+    auto operator<=>(const Place&) const = default;  // NOLINT
+  };
+  /// What is known of when a seat can act.
   struct Outlook {
     bool is_known = false;
-    std::optional<double> ready = {};
-    std::optional<double> start = {};
-    std::int64_t turn = 0;  ///< where the clock leaves open who is first
+    std::int64_t version = 0;  ///< one more whenever it is forgotten
   };
-  const Outlook& outlook_of(int block);
+  /// Seats that take their cores from the same ones, the first in front. Places
+  /// of forgotten outlooks stay until they come to the front.
+  using Line = std::priority_queue<Place, std::vector<Place>, std::greater<>>;
+  void look_ahead(int seat);
+  void look_at_all_unknown();
+  const Place* first_of(Line& line);
   std::int64_t turn_in_ties(int seat) const;
   /// Forgets what may have changed by an action, to be looked at anew.
-  void forget_after(int block);
+  void forget_after(int seat);
   void forget_all();
   void forget(int block);
   void forget_beside(int block);
-  /// Whether a block comes before one that could start at the same time.
-  bool comes_first(int block, int other) const;
+  void forget_dealt();
   /// Since when the cores that the block shares are free; nullptr: it has its
   /// own.
   const std::vector<double>* cores_of(int block) const;
@@ -184,6 +214,7 @@ class Simulation {
   /// has.
   std::optional<double> input_since(int block) const;
   CentreQueue& centre_of(const BlockPlan& mine);
+  void forget_visitors(const CentreQueue& centre);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);
   /// Merges what waits at a centre, where it is time.
@@ -195,6 +226,7 @@ class Simulation {
   std::optional<double> merged_since(int seat) const;
   bool merge_those_who_wait();
   void take_merged(int seat, double now, Action& action);
+  static void set_next(Lane& lane, const Action& action);
   void choose(int block);
   bool is_dealt(int seat) const;
   /// Whether a dealer has the batches of that seat's forwards.
@@ -202,8 +234,7 @@ class Simulation {
   void take_deal(const Action& forward);
   /// Time at which all that the block's next action takes had come; 0 where
   /// that doesn't matter to the block.
-  double arrived_at(int block) const;
-  bool is_further_behind(int block, int other) const;
+  double arrived_at(int block);
   /// Writes what has arrived by then into the replay buffer below a block,
   /// while it has room: a block that has read as often as its grant has turns
   /// finds room for all of the grant's batches (ReplayBuffer::has_room()), and
@@ -222,6 +253,9 @@ class Simulation {
   /// A block that has not come to the barrier before this block's next action;
   /// 0 when there is none.
   int behind(int block) const;
+  bool is_anyone_behind(std::int64_t stage) const;
+  /// Notes the stage of the seat's next action.
+  void count_stage(int seat);
   void meet(int seat, const Action& action, double end);
   /// Simulates an exchange with the centre of the block.
   void visit(int seat, const Action& action, double end);
@@ -267,21 +301,25 @@ class Simulation {
   std::vector<SimulatedChannel> down_;  // index of the link - 1
   std::map<SeatPair, int>
       uneven_links_;  // links_of(); empty: by the lower seat
-  std::vector<std::vector<double>> cores_;        // as Costs::shared
+  std::vector<std::vector<int>> beside_;    // by seat: of the same executor
+  std::vector<int> buffered_;               // seats above a replay buffer
+  std::vector<std::vector<double>> cores_;  // as Costs::shared
   std::vector<std::optional<std::size_t>> core_;  // by seat: in cores_
   /// The seat whose action comes next, and when it can start; 0: none can.
   std::pair<int, double> next_seat();
-  std::pair<int, double> first_in_line();
 
   std::vector<Outlook> outlooks_;  // by seat
-  std::vector<int> unknown_;       // seats without one
-  /// Start, readiness, Outlook::turn and number of the seats that can start,
-  /// where actions are local.
-  std::set<std::tuple<double, double, std::int64_t, int>> line_;
-  /// Whether an action changes nothing but for its neighbours, its executor and
-  /// its replicas: no barriers, no choices, no buffers, no shared cores.
+  std::vector<int> unknown_;       // seats without one, a heap
+  std::vector<Line> lines_;        // as cores_; the last: own cores
+  /// Whether an action changes nothing but for those that have messages with
+  /// its seat, its executor, its replicas and its cores: no buffers, nothing
+  /// dropped.
   bool is_local_ = true;
-  std::int64_t stage_ = -1;  // the latest that a block has entered
+  bool is_dealt_ = false;      // whether any seat's batches are
+  std::vector<int> dealt_to_;  // seats
+  bool has_barriers_ = false;
+  std::map<std::int64_t, int> stages_;  // lanes by the stage they are in
+  std::int64_t stage_ = -1;             // the latest that a block has entered
   double stage_start_ = 0;
   double latest_end_ = 0;  ///< of the actions that wait at barriers
 };

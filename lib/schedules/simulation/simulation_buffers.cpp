@@ -40,10 +40,12 @@ void Simulation::take_told(int block, double now, const Action& action) {
 
 /// Reads the block's replay buffer, when it begins an action.
 void Simulation::read_buffer(int block, double now, Action& action) {
-  for (const BlockPlan& each : plan(action.phase).blocks)
-    if (each.inbox_below.buffer && !is_told(each.seat()))
-      fill_buffer(each.seat(), now);
-  if (!by_block(plan(action.phase).blocks, block).inbox_below.buffer) return;
+  if (buffered_.empty()) return;
+  const std::vector<BlockPlan>& blocks = plan(action.phase).blocks;
+  for (const int each : buffered_)
+    if (by_block(blocks, each).inbox_below.buffer && !is_told(each))
+      fill_buffer(each, now);
+  if (!by_block(blocks, block).inbox_below.buffer) return;
   const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;
   if (is_recorded || (is_told(block) && action.op == Op::evaluate))

@@ -1,6 +1,7 @@
 // Which of the simulated blocks acts next, and when.
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/by_block.h"
@@ -30,12 +31,32 @@ std::optional<std::int64_t> Simulation::stage_of(int block) const {
   return action.phase * kStagesOfPhase + 2 * action.turn + (is_second ? 1 : 0);
 }
 
+bool Simulation::is_anyone_behind(std::int64_t stage) const {
+  return stage > stage_ && !stages_.empty() && stages_.begin()->first < stage;
+}
+
 int Simulation::behind(int block) const {
   const std::optional<std::int64_t> mine = stage_of(block);
-  if (!mine || *mine <= stage_) return 0;
+  if (!mine || !is_anyone_behind(*mine)) return 0;
   for (int other = 1; other <= std::ssize(lanes_); ++other)
     if (stage_of(other).value_or(*mine) < *mine) return other;
   return 0;
+}
+
+void Simulation::count_stage(int seat) {
+  if (!has_barriers_) return;
+  std::optional<std::int64_t>& counted = by_block(lanes_, seat).stage;
+  const std::optional<std::int64_t> now = stage_of(seat);
+  if (counted == now) return;
+  const auto first = [&] {
+    return stages_.empty() ? std::nullopt
+                           : std::optional(stages_.begin()->first);
+  };
+  const std::optional<std::int64_t> first_before = first();
+  if (now) ++stages_[*now];
+  if (counted && --stages_[*counted] == 0) stages_.erase(*counted);
+  counted = now;
+  if (first() != first_before) forget_all();
 }
 
 const std::vector<double>* Simulation::cores_of(int block) const {
@@ -51,23 +72,41 @@ std::int64_t Simulation::turn_in_ties(int seat) const {
   return is_free ? lane.actions.front().turn : 0;
 }
 
-const Simulation::Outlook& Simulation::outlook_of(int block) {
-  Outlook& outlook = by_block(outlooks_, block);
-  if (std::exchange(outlook.is_known, true)) return outlook;
-  if (!is_local_) unknown_.clear();  // not read where outlooks aren't local
-  outlook.ready = ready_at(block);
-  outlook.start = start_of(block, outlook.ready);
-  outlook.turn = outlook.start ? turn_in_ties(block) : 0;
-  return outlook;
+void Simulation::set_next(Lane& lane, const Action& action) {
+  lane.actions.assign(1, action);
+  lane.transfers.is_known = false;
+}
+
+/// Finds out when the seat can act.
+void Simulation::look_ahead(int seat) {
+  Outlook& outlook = by_block(outlooks_, seat);
+  outlook.is_known = true;
+  choose(seat);
+  const std::optional<double> ready = ready_at(seat);
+  if (!ready) return;
+  const auto& chooser = by_block(lanes_, seat).chooser;
+  lines_[by_block(core_, seat).value_or(cores_.size())].push(
+      {*ready, turn_in_ties(seat), chooser ? chooser->turns() : 0, seat,
+       outlook.version});
+}
+
+/// From the lowest seat up: what a seat chooses may depend on the one below it.
+void Simulation::look_at_all_unknown() {
+  while (!unknown_.empty()) {
+    std::pop_heap(unknown_.begin(), unknown_.end(), std::greater<>());
+    const int seat = unknown_.back();
+    unknown_.pop_back();
+    look_ahead(seat);
+  }
 }
 
 void Simulation::forget(int block) {
   if (block < 1 || block > std::ssize(outlooks_)) return;
   Outlook& outlook = by_block(outlooks_, block);
   if (!std::exchange(outlook.is_known, false)) return;
+  ++outlook.version;
   unknown_.push_back(block);
-  if (outlook.start)
-    line_.erase({*outlook.start, *outlook.ready, outlook.turn, block});
+  std::push_heap(unknown_.begin(), unknown_.end(), std::greater<>());
 }
 
 /// Forgets the outlooks of the block and of others of its executor: they may be
@@ -80,37 +119,48 @@ void Simulation::forget_all() {
   for (int seat = 1; seat <= std::ssize(outlooks_); ++seat) forget(seat);
 }
 
-std::pair<int, double> Simulation::first_in_line() {
-  for (const int seat : std::exchange(unknown_, {})) {
-    const Outlook& outlook = outlook_of(seat);
-    if (outlook.start)
-      line_.insert({*outlook.start, *outlook.ready, outlook.turn, seat});
-  }
-  if (line_.empty()) return {0, 0};
-  const auto& [start, ready, turn, seat] = *line_.begin();
-  return {seat, start};
+/// Forgets the outlooks of those to which the next batch may be dealt.
+void Simulation::forget_dealt() {
+  for (const int seat : dealt_to_) forget(seat);
 }
 
+const Simulation::Place* Simulation::first_of(Line& line) {
+  while (!line.empty()) {
+    const Place& first = line.top();
+    const Outlook& outlook = by_block(outlooks_, first.seat);
+    if (outlook.is_known && outlook.version == first.version) return &first;
+    line.pop();
+  }
+  return nullptr;
+}
+
+/// Of seats that take the same cores the first to be ready is the first to
+/// start, whenever a core is free.
 std::pair<int, double> Simulation::next_seat() {
-  if (is_local_) return first_in_line();
-  int chosen = 0;
+  look_at_all_unknown();
+  const Place* chosen = nullptr;
   double earliest = std::numeric_limits<double>::infinity();
-  for (int block = 1; block <= std::ssize(lanes_); ++block) {
-    choose(block);
-    const std::optional<double> start = outlook_of(block).start;
-    if (start && (*start < earliest ||
-                  (*start == earliest && comes_first(block, chosen)))) {
-      earliest = *start;
-      chosen = block;
-    }
+  for (Line& line : lines_) {
+    const Place* first = first_of(line);
+    if (first == nullptr) continue;
+    const double start = *start_of(first->seat, first->ready);
+    if (chosen != nullptr &&
+        std::tie(earliest, *chosen) < std::tie(start, *first))
+      continue;
+    earliest = start;
+    chosen = first;
   }
-  return {chosen, earliest};
+  return chosen == nullptr ? std::pair(0, 0.)
+                           : std::pair(chosen->seat, earliest);
 }
 
-void Simulation::forget_after(int block) {
+void Simulation::forget_after(int seat) {
   if (!is_local_) return forget_all();
-  for (const int each : of_same_executor(block))
-    for (const int near : {each - 1, each, each + 1}) forget(near);
+  forget_beside(seat);
+  const NextTransfers& done = by_block(lanes_, seat).transfers;
+  for (const Transfer& need : done.needs) forget(need.from);
+  for (const Transfer& yield : done.yields) forget(yield.to);
+  if (is_dealt_) forget(seat + 1);
 }
 
 std::optional<double> Simulation::start_of(int block,
@@ -120,24 +170,26 @@ std::optional<double> Simulation::start_of(int block,
   return std::max(*ready, *std::min_element(cores->begin(), cores->end()));
 }
 
-bool Simulation::comes_first(int block, int other) const {
-  const Outlook& of_mine = by_block(outlooks_, block);
-  const Outlook& of_other = by_block(outlooks_, other);
-  const double mine = of_mine.ready.value_or(0);
-  const double its = of_other.ready.value_or(0);
-  if (mine != its) return mine < its;
-  if (of_mine.turn != of_other.turn) return of_mine.turn < of_other.turn;
-  return is_further_behind(block, other);
+const Simulation::NextTransfers& Simulation::transfers_of(int seat) {
+  Lane& lane = by_block(lanes_, seat);
+  NextTransfers& next = lane.transfers;
+  if (std::exchange(next.is_known, true)) return next;
+  const RunPlan& now = plan_of(lane);
+  next.needs = needs_of(now, seat, lane.actions.front());
+  next.yields = yields_of(now, seat, lane.actions.front());
+  return next;
 }
 
-std::optional<double> Simulation::ready_at(int block) const {
+std::optional<double> Simulation::ready_at(int block) {
   const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
-  if (!is_its_turn(block) || behind(block) != 0) return std::nullopt;
+  if (!is_its_turn(block)) return std::nullopt;
   double start = lane.clock;
-  if (const auto stage = stage_of(block))
-    start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
+  if (lane.stage) {
+    if (is_anyone_behind(*lane.stage)) return std::nullopt;
+    start = std::max(start, *lane.stage > stage_ ? latest_end_ : stage_start_);
+  }
   const std::optional<double> input = input_since(block);
   if (!input) return std::nullopt;
   start = std::max(start, *input);
@@ -147,14 +199,13 @@ std::optional<double> Simulation::ready_at(int block) const {
   const std::optional<double> rested = rested_since(block);
   if (!rested) return std::nullopt;
   start = std::max(start, *rested);
-  for (const Transfer& need :
-       needs_of(plan_of(lane), block, lane.actions.front())) {
+  const NextTransfers& next = transfers_of(block);
+  for (const Transfer& need : next.needs) {
     const SimulatedChannel::QueuedTransfer* head = channel(need).head_for(need);
     if (head == nullptr || head->transfer != need) return std::nullopt;
     start = std::max(start, head->arrival);
   }
-  for (const Transfer& yield :
-       yields_of(plan_of(lane), block, lane.actions.front())) {
+  for (const Transfer& yield : next.yields) {
     const std::optional<double> room =
         channel(yield).room_for(yield, is_told(yield.from));
     if (!room) return std::nullopt;
@@ -182,6 +233,7 @@ std::optional<double> Simulation::input_since(int block) const {
 void Simulation::choose(int block) {
   Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) return;
+  const std::int64_t next_before = lane.chooser->next();
   if (is_dealt_to(block)) lane.chooser->see_deal(dealer_.next());
   if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
     const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
@@ -190,6 +242,8 @@ void Simulation::choose(int block) {
     // What the block below has left out never comes; real blocks say so.
     lane.chooser->see_end(by_block(lanes_, block - 1).chooser->next());
   }
+  // The block above sees it.
+  if (is_dealt_ && lane.chooser->next() != next_before) forget(block + 1);
   lane.actions.clear();
   const std::vector<Action> choices = lane.chooser->choices(lane.ledger);
   if (choices.empty()) return;
@@ -197,7 +251,7 @@ void Simulation::choose(int block) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::pair<double, double> earliest{kNever, kNever};
   for (const Action& choice : choices) {
-    lane.actions = {choice};
+    set_next(lane, choice);
     const std::optional<double> start = start_of(block, ready_at(block));
     if (!start) continue;
     const std::pair<double, double> rank{*start, arrived_at(block)};
@@ -205,7 +259,7 @@ void Simulation::choose(int block) {
     earliest = rank;
     best = choice;
   }
-  lane.actions = {best};
+  set_next(lane, best);
 }
 
 bool Simulation::is_dealt(int seat) const {
@@ -224,23 +278,17 @@ void Simulation::take_deal(const Action& forward) {
   dealer_.took(kAny, *batch);
 }
 
-double Simulation::arrived_at(int block) const {
+double Simulation::arrived_at(int block) {
   const Lane& lane = by_block(lanes_, block);
   if (!lane.chooser->goes_by_arrival()) return 0;
   const Action& action = lane.actions.front();
-  const std::vector<Transfer> needs = needs_of(plan_of(lane), block, action);
+  const std::vector<Transfer>& needs = transfers_of(block).needs;
   if (needs.empty() && action.op == Op::forward)
     return lane.admissions.next(lane.chooser->room(lane.ledger));
   double last = 0;
   for (const Transfer& need : needs)
     last = std::max(last, channel(need).head_for(need)->arrival);
   return last;
-}
-
-bool Simulation::is_further_behind(int block, int other) const {
-  const auto& mine = by_block(lanes_, block).chooser;
-  const auto& its = by_block(lanes_, other).chooser;
-  return mine && its && mine->turns() < its->turns();
 }
 
 }  // namespace sluice

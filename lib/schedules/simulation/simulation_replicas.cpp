@@ -75,18 +75,34 @@ void Simulation::visit(int seat, const Action& action, double end) {
   if (action.kind == ExchangeKind::pull) return;
   CentreQueue& centre = centre_of(mine);
   const double on_its_way = visit_seconds(costs_, mine, action);
+  forget_visitors(centre);
   if (action.op == Op::exchange) {
-    centre.waiting.emplace(end + on_its_way, seat);
-    return;
+    const double arrival = end + on_its_way;
+    centre.waiting.emplace(arrival, seat);
+    centre.visitors.insert_or_assign(seat, arrival);
+    return forget_visitors(centre);
   }
-  std::erase_if(centre.waiting,
-                [&](const auto& each) { return each.second == seat; });
+  centre.waiting.erase({centre.visitors.at(seat), seat});
+  if (!centre.gathering) centre.visitors.erase(seat);
   ++centre.served;
   if (centre.gathering) {
     centre.free_since = std::max(centre.free_since, end);
     return bring(mine, action.batch, end);
   }
   centre.free_since = std::max(centre.free_since, end - on_its_way);
+  forget_visitors(centre);
+}
+
+/// Forgets the outlooks of those that the centre may serve next. The first one
+/// alone where they are served in the order of their arrival.
+void Simulation::forget_visitors(const CentreQueue& centre) {
+  if (centre.visitors.empty()) return;
+  const int any = centre.visitors.begin()->first;
+  if (!centre.gathering && !is_told(any)) {
+    if (!centre.waiting.empty()) forget(centre.waiting.begin()->second);
+    return;
+  }
+  for (const auto& [seat, arrival] : centre.visitors) forget(seat);
 }
 
 Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
@@ -106,6 +122,7 @@ void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
 
 void Simulation::rest(const BlockPlan& mine, double time) {
   CentreQueue& centre = centre_of(mine);
+  forget_visitors(centre);
   centre.gathering->rest(mine.replica, time);
   merge_if_complete(centre, time);
 }
@@ -178,6 +195,8 @@ void Simulation::take_merged(int seat, double now, Action& action) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
   if (action.kind != ExchangeKind::pull) return;
   CentreQueue& centre = centre_of(mine);
+  forget_visitors(centre);
+  centre.visitors.erase(seat);
   if (!centre.merged.contains(mine.replica)) merge(centre, now);
   const auto own = centre.merged.extract(mine.replica);
   const auto& chooser = by_block(lanes_, seat).chooser;
@@ -192,18 +211,18 @@ std::optional<double> Simulation::served_since(int seat) const {
   const auto found = centres_.find(by_block(plan_of(lane).blocks, seat).block);
   if (found == centres_.end()) return std::nullopt;
   const CentreQueue& centre = found->second;
-  const auto own =
-      std::find_if(centre.waiting.begin(), centre.waiting.end(),
-                   [&](const auto& each) { return each.second == seat; });
-  if (own == centre.waiting.end()) return std::nullopt;
+  const auto own = centre.visitors.find(seat);
+  if (own == centre.visitors.end()) return std::nullopt;
   // The next push is the one that a record names; without a record, pushes go
   // by arrival.
-  const bool is_next = settle.arrived > 0 ? centre.served + 1 == settle.arrived
-                                          : own == centre.waiting.begin();
+  const bool is_next =
+      settle.arrived > 0
+          ? centre.served + 1 == settle.arrived
+          : !centre.waiting.empty() && seat == centre.waiting.begin()->second;
   if (!is_next || others_merge_before(by_block(plan_of(lane).blocks, seat),
                                       centre, settle.arrived))
     return std::nullopt;
-  return std::max(own->first, centre.free_since);
+  return std::max(own->second, centre.free_since);
 }
 
 const Simulation::Meeting* Simulation::meeting_of(int seat) const {
