@@ -7,21 +7,32 @@ namespace {
 
 std::vector<TimedAction> run_to_end(Simulation& simulation) {
   std::vector<TimedAction> timeline;
-  while (const std::optional<TimedAction> done = simulation.next())
-    timeline.push_back(*done);
-  if (!simulation.finished())
-    throw UserError("this schedule waits for itself: {}", simulation.stuck());
+  while (std::optional<TimedAction> done = simulation.next())
+    timeline.push_back(*std::move(done));
+  check_end(simulation);
   return timeline;
 }
 
 }  // namespace
 
-std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
-                                  const std::vector<Capacity>& capacities,
-                                  const Grant& grant) {
+Simulation granted(const RunPlan& plan, const Costs& costs,
+                   const std::vector<Capacity>& capacities,
+                   const Grant& grant) {
   Simulation simulation({plan}, costs, capacities);
   for (const BlockPlan& block : plan.blocks)
     simulation.give(block.seat(), grant);
+  return simulation;
+}
+
+void check_end(const Simulation& simulation) {
+  if (!simulation.finished())
+    throw UserError("this schedule waits for itself: {}", simulation.stuck());
+}
+
+std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
+                                  const std::vector<Capacity>& capacities,
+                                  const Grant& grant) {
+  Simulation simulation = granted(plan, costs, capacities, grant);
   return run_to_end(simulation);
 }
 

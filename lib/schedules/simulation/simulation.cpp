@@ -10,6 +10,22 @@
 #include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
+namespace {
+
+/// Turns of a grant whose actions are made at once: enough for a pass over them
+/// to cost little, and few, since thousands of blocks hold them.
+constexpr std::int64_t kTurnsAhead = 8;
+
+/// Cuts the first turns off a grant of more.
+Grant cut_off(Grant& grant) {
+  Grant first = grant;
+  first.end_turn = grant.first_turn = grant.first_turn + kTurnsAhead;
+  first.drain = first.checkpoint = first.finish = false;
+  first.evaluation_batches = 0;
+  return first;
+}
+
+}  // namespace
 
 Simulation::Simulation(Plans plans, Costs costs,
                        std::vector<Capacity> capacities)
@@ -116,11 +132,33 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
   latest_end_ = saved.latest();
 }
 
-void Simulation::extend(int block, const std::vector<Action>& actions) {
+void Simulation::append(int block, const std::vector<Action>& actions) {
   forget_beside(block);
   Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty()) lane.transfers.is_known = false;
   lane.actions.insert(lane.actions.end(), actions.begin(), actions.end());
+  count_stage(block);
+}
+
+void Simulation::refill(int block) {
+  Lane& lane = by_block(lanes_, block);
+  while (lane.actions.empty() && !lane.later.empty()) {
+    Grant& next = lane.later.front();
+    const BlockPlan& mine = by_block(plan(next.phase).blocks, block);
+    // Without a flush the end of a grant is that of the pipe.
+    if (mine.flush && next.end_turn - next.first_turn > kTurnsAhead) {
+      append(block, actions_of(mine, cut_off(next)));
+    } else {
+      append(block, actions_of(mine, next));
+      lane.later.pop_front();
+    }
+  }
+}
+
+void Simulation::extend(int block, const std::vector<Action>& actions) {
+  SLUICE_CHECK(by_block(lanes_, block).later.empty(),
+               "block {} is told what to do in the turns that it was given",
+               block);
   for (const Action& action : actions) {
     if (action.phase >= std::ssize(plans_))
       throw UserError("{} ({}) is of phase {}, and there are {}",
@@ -135,15 +173,18 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
     by_block(up_, block)
         .dropped.insert(action.dropped.begin(), action.dropped.end());
   }
-  count_stage(block);
+  append(block, actions);
 }
 
 void Simulation::give(int block, const Grant& grant) {
   forget_beside(block);
   const BlockPlan& mine = by_block(plan(grant.phase).blocks, block);
   if (mine.placement.is_shared()) return give_shared(block, grant);
-  if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = by_block(lanes_, block);
+  if (mine.in_flight == 0) {
+    lane.later.push_back(grant);
+    return refill(block);
+  }
   if (!lane.chooser) {
     lane.chooser.emplace(phases_of(plans_, block));
     lane.chooser->begin_after(lane.ledger.updates());
@@ -169,7 +210,7 @@ void Simulation::give_shared(int block, const Grant& grant) {
     lane.places.push_back(place);
     mine.push_back(std::move(each.action));
   }
-  extend(block, mine);
+  append(block, mine);
 }
 
 int Simulation::executor_of(int block) const {
@@ -272,6 +313,7 @@ std::optional<TimedAction> Simulation::next() {
   read_buffer(chosen, earliest, action);
   take_merged(chosen, earliest, action);
   lane.actions.pop_front();
+  refill(chosen);
   const double end = end_of(chosen, action, earliest);
   for (const int each : of_same_executor(chosen))
     by_block(lanes_, each).clock = end;

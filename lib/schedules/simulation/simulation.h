@@ -43,6 +43,16 @@ struct SavedClock {
   double latest() const;
 };
 
+/// State of a simulation of one phase in lockstep, without evaluations: what
+/// each seat does next and what is under way, with the numbers of turns and
+/// batches from those of a turn on, and times from the clock of seat 1 on.
+/// Programs and costs left out, what comes follows from it.
+struct SimulationState {
+  double time = 0;  ///< clock of seat 1
+  std::vector<std::int64_t> places = {};
+  std::vector<double> times = {};
+};
+
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
@@ -93,6 +103,11 @@ class Simulation {
   std::vector<std::pair<int, bool>> full_channels() const;
   /// Increases the capacity of that channel by one message.
   void widen(int link, bool is_up);
+  /// Turn of the seat's next action, if it has one.
+  std::optional<std::int64_t> turn_of_next(int seat) const;
+  /// The least of all these.
+  std::int64_t least_turn() const;
+  SimulationState state(std::int64_t turn) const;
 
  private:
   /// An exchange of a block's replicas that some have not settled.
@@ -132,6 +147,8 @@ class Simulation {
   };
   struct Lane {
     std::deque<Action> actions;
+    /// Turns whose actions follow these, which are made when it is their time.
+    std::deque<Grant> later = {};
     NextTransfers transfers = {};
     /// Stage of the next action, as it is counted in stages_.
     std::optional<std::int64_t> stage = {};
@@ -158,6 +175,10 @@ class Simulation {
   void begin_with(const std::vector<Transfer>& gradients,
                   const SavedClock& saved);
   void group_by_executor();
+  /// Appends actions to a block's list.
+  void append(int block, const std::vector<Action>& actions);
+  /// Makes the actions of the next turns of a block that has none left.
+  void refill(int block);
   /// give(), for a block that shares its executor with others.
   void give_shared(int block, const Grant& grant);
   /// Whether the executor has done all actions before the block's next one.
@@ -323,6 +344,13 @@ class Simulation {
   double stage_start_ = 0;
   double latest_end_ = 0;  ///< of the actions that wait at barriers
 };
+
+/// A simulation of a grant for all blocks, before its first action.
+Simulation granted(const RunPlan& plan, const Costs& costs,
+                   const std::vector<Capacity>& capacities, const Grant& grant);
+/// Throws UserError with the cycle when the blocks would wait for each other
+/// for ever; to be called when next() has returned nothing.
+void check_end(const Simulation& simulation);
 
 /// Simulates a whole grant for all blocks, as the plan says.
 std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,

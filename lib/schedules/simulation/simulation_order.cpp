@@ -134,8 +134,8 @@ const Simulation::Place* Simulation::first_of(Line& line) {
   return nullptr;
 }
 
-/// Of seats that take the same cores the first to be ready is the first to
-/// start, whenever a core is free.
+/// Seats that take the same cores start in the order in which they are ready,
+/// whenever a core is free.
 std::pair<int, double> Simulation::next_seat() {
   look_at_all_unknown();
   const Place* chosen = nullptr;

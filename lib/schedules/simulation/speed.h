@@ -32,7 +32,8 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
                std::int64_t end_turn);
 
 /// The speed of the steady state, which is simulated for so many turns that any
-/// period of up to 8 turns fits in evenly. Jitter is averaged over them.
+/// period of up to 8 turns fits in evenly, or until it has begun to repeat
+/// itself (Repetition). Jitter is averaged over them.
 Speed steady_speed(const RunPlan& plan, const Costs& costs,
                    const std::vector<Capacity>& capacities);
 

@@ -58,6 +58,11 @@ TEST(Speed, WithTheSlackOfARunIsTheIdealOne) {
   EXPECT_NEAR(steady(kReplay, equal_costs(4)).speed_up, 3, 1e-9);
 }
 
+TEST(Speed, BubbleOfBlocksThatAreAlwaysBusyIsNoLessThanNothing) {
+  const double rounded_up = 1 + 1e-15;
+  EXPECT_EQ(bubble_of({.utilisation = {rounded_up, rounded_up}}), 0);
+}
+
 TEST(Speed, SpeedOfAPipeIsThatOfItsSlowBlock) {
   Costs costs = equal_costs(3);
   costs.blocks[1].slowness = 1.5;
