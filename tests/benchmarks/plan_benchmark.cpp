@@ -5,16 +5,15 @@
 //
 // ORDER is a row of schedule_rows(), "turns" by default; DELAY that of each
 // boundary. Replicas exchange gradients, those of "free" by a server.
-#include <sys/resource.h>
-
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "lib/base/error.h"
 #include "lib/schedules/orders/free_running.h"
@@ -26,8 +25,6 @@
 
 namespace sluice {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Size {
   int blocks = 1;
@@ -57,8 +54,8 @@ RunPlan plan_of(const Size& size) {
   options.micro_batches.samples = size.micro_batches;
   const std::vector<Traits> boundaries(
       static_cast<std::size_t>(size.blocks) - 1, Traits{.delay = size.delay});
-  const RunPlan one = find_row(schedule_rows(), size.order, "order")
-                          .make(boundaries, options);
+  const RunPlan one =
+      find_row(schedule_rows(), size.order, "order").make(boundaries, options);
   ReplicaExchange exchange{.what = ExchangedTensors::gradients};
   if (runs_free(one)) {
     exchange.agrees = exchange.served = true;
@@ -87,10 +84,10 @@ double peak_mib() {
 /// Runs a step, which returns its actions or 0, and prints what it took.
 template <class Step>
 void measure(const char* name, const Step& step) {
-  const auto start = Clock::now();
+  const std::clock_t start = std::clock();
   const std::size_t actions = step();
   const double seconds =
-      std::chrono::duration<double>(Clock::now() - start).count();
+      static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   fmt::print("{:<10} {:>8.2f} s  {:>7.0f} MiB", name, seconds, peak_mib());
   if (actions > 0)
     fmt::print("  {} actions, {:.2f} us each", actions,
@@ -123,7 +120,8 @@ void run(const Size& size) {
 
 int main(int count, char** arguments) {
   try {
-    sluice::run(sluice::size_from({arguments, static_cast<std::size_t>(count)}));
+    sluice::run(
+        sluice::size_from({arguments, static_cast<std::size_t>(count)}));
   } catch (const sluice::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;

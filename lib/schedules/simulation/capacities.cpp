@@ -1,6 +1,7 @@
 #include "lib/schedules/simulation/capacities.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
@@ -49,13 +50,6 @@ void run(Simulation& simulation) {
   }
 }
 
-bool suffice(const RunPlan& plan, const Grant& grant,
-             const std::vector<Capacity>& capacities) {
-  Simulation simulation = sample(plan, grant, capacities);
-  run(simulation);
-  return simulation.finished();
-}
-
 std::size_t& side(std::vector<Capacity>& capacities, int link, bool is_up) {
   Capacity& capacity = by_block(capacities, link);
   return is_up ? capacity.up : capacity.down;
@@ -78,17 +72,20 @@ std::vector<Capacity> widened(const RunPlan& plan, const Grant& grant) {
   return capacities;
 }
 
-/// Sets a channel to its least capacity, with the others as they are.
+/// Sets a channel to its least capacity, with the others as they are. A sample
+/// that can't go on for want of room there couldn't in any order of its
+/// actions: so the channel holds one more, until the sample is done.
 void narrow(const RunPlan& plan, const Grant& grant, int link, bool is_up,
             std::vector<Capacity>& capacities) {
   std::size_t& capacity = side(capacities, link, is_up);
-  std::size_t too_small = 0;
-  std::size_t enough = capacity;
-  while (enough - too_small > 1) {
-    capacity = too_small + (enough - too_small) / 2;
-    (suffice(plan, grant, capacities) ? enough : too_small) = capacity;
+  const std::size_t enough = std::exchange(capacity, 1);
+  if (enough == 1) return;
+  Simulation simulation = sample(plan, grant, capacities);
+  for (run(simulation); !simulation.finished() && capacity < enough;
+       run(simulation)) {
+    ++capacity;
+    simulation.widen(link, is_up);
   }
-  capacity = enough;
 }
 
 /// A block that runs free never waits for room to send a gradient: so those
