@@ -73,18 +73,18 @@ std::optional<Repetition::Period> Repetition::period_to(
     const Moment& now) const {
   for (auto before = moments_.rbegin(); before != moments_.rend(); ++before) {
     const std::int64_t turns = now.turn - before->turn;
-    const double seconds = now.state.time - before->state.time;
+    const double seconds = now.time - before->time;
     if (before->turn <= last_turn_ && window_ % turns == 0 &&
         before->state.places == now.state.places &&
         are_near(before->state.times, now.state.times, kRounding * seconds))
-      return Period{turns, seconds, before->totals};
+      return Period{turns, before->time, now.time, before->totals};
   }
   return std::nullopt;
 }
 
 std::optional<Repetition::Period> Repetition::after(
     const TimedAction& timed, const Simulation& simulation,
-    const SpeedMeter& meter) {
+    const SpeedMeter::Totals& totals) {
   if (step_ == 0 || timed.seat != 1) return std::nullopt;
   const std::int64_t turn = simulation.turn_of_next(1).value_or(turn_);
   if (turn <= std::exchange(turn_, std::max(turn_, turn))) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<Repetition::Period> Repetition::after(
   if (turn % step_ != 0 || turn > last_moment ||
       simulation.least_turn() < first_turn_)
     return std::nullopt;
-  Moment now{turn, simulation.state(turn), meter.totals()};
+  Moment now{turn, timed.start, simulation.state(turn), totals};
   const std::optional<Period> period = period_to(now);
   moments_.push_back(std::move(now));
   if (moments_.size() > kMoments) moments_.pop_front();

@@ -25,18 +25,22 @@ class Repetition {
 
   struct Period {
     std::int64_t turns = 0;
-    double seconds = 0;
-    SpeedMeter::Totals before = {};  ///< at its begin
+    /// Times of virtual time at which it begins and ends: all actions that
+    /// start earlier have been done then.
+    double begin = 0;
+    double end = 0;
+    SpeedMeter::Totals before = {};  ///< those that after() was given
   };
   /// The period that ends with the action that the simulation has just done, if
-  /// one does.
+  /// one does. `totals` are kept for its begin.
   std::optional<Period> after(const TimedAction& timed,
                               const Simulation& simulation,
-                              const SpeedMeter& meter);
+                              const SpeedMeter::Totals& totals = {});
 
  private:
   struct Moment {
     std::int64_t turn = 0;
+    double time = 0;
     SimulationState state = {};
     SpeedMeter::Totals totals = {};
   };

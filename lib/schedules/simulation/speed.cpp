@@ -42,9 +42,10 @@ Speed steady_speed(const RunPlan& plan, const Costs& costs,
   Repetition repetition(plan, costs, kWarmUp, kWindow);
   while (const std::optional<TimedAction> timed = simulation.next()) {
     meter.add(*timed);
-    if (const auto period = repetition.after(*timed, simulation, meter))
+    if (const auto period =
+            repetition.after(*timed, simulation, meter.totals()))
       return meter.speed_between(period->before, meter.totals(),
-                                 period->seconds, period->turns);
+                                 period->end - period->begin, period->turns);
   }
   check_end(simulation);
   return meter.speed();

@@ -50,13 +50,10 @@ Costs uneven_costs() {
 std::optional<std::int64_t> period_of(const RunPlan& plan, const Costs& costs) {
   Simulation simulation =
       granted(plan, costs, capacities_of(plan, 2), {.end_turn = 300});
-  SpeedMeter meter(plan, costs, 0, 300);
   Repetition repetition(plan, costs, 120, 840);
-  while (const auto timed = simulation.next()) {
-    meter.add(*timed);
-    if (const auto period = repetition.after(*timed, simulation, meter))
+  while (const auto timed = simulation.next())
+    if (const auto period = repetition.after(*timed, simulation))
       return period->turns;
-  }
   return std::nullopt;
 }
 
