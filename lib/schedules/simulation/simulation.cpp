@@ -269,9 +269,8 @@ void Simulation::occupy(int block, double end) {
   if (!core) return;
   std::vector<double>& cores = cores_[*core];
   *std::min_element(cores.begin(), cores.end()) = end;
-  // What a block chooses depends on when it could start.
-  if (by_block(lanes_, block).chooser)
-    for (const int each : costs_.shared[*core].blocks) forget(each);
+  for (const int each : costs_.shared[*core].blocks)
+    if (by_block(lanes_, each).is_choice_of_time) forget(each);
 }
 
 /// Moves what lies in the channel before an evaluation into the buffer, so that

@@ -168,6 +168,9 @@ class Simulation {
     /// Chooses the actions of a block that runs free; `actions` then holds what
     /// it would do next.
     std::optional<FreeRunning> chooser = {};
+    /// Whether it took the one that could start first, of which another could
+    /// come first where all have to wait for a core.
+    bool is_choice_of_time = false;
     Admissions<double> admissions = {};
   };
 

@@ -250,16 +250,19 @@ void Simulation::choose(int block) {
   Action best = choices.front();
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::pair<double, double> earliest{kNever, kNever};
+  double latest = -kNever;
   for (const Action& choice : choices) {
     set_next(lane, choice);
     const std::optional<double> start = start_of(block, ready_at(block));
     if (!start) continue;
+    latest = std::max(latest, *start);
     const std::pair<double, double> rank{*start, arrived_at(block)};
     if (rank >= earliest) continue;
     earliest = rank;
     best = choice;
   }
   set_next(lane, best);
+  lane.is_choice_of_time = latest > earliest.first;
 }
 
 bool Simulation::is_dealt(int seat) const {
