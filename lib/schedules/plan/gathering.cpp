@@ -108,13 +108,14 @@ bool Gathering::is_complete() const {
 /// Time until which those are waited for that don't wait.
 double Gathering::awaited_until() const {
   double last = -std::numeric_limits<double>::infinity();
+  const double awaited = periods_.awaited();
   for (int member = 1; member <= members_; ++member) {
     if (waiting_.contains(member) || resting_.contains(member) ||
         lost_.contains(member))
       continue;
     const auto took = took_.find(member);
     if (took == took_.end()) return std::numeric_limits<double>::infinity();
-    last = std::max(last, took->second + periods_.awaited());
+    last = std::max(last, took->second + awaited);
   }
   return last;
 }

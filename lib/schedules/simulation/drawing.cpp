@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-using Cells = std::vector<std::vector<std::string>>;
+using Cells = std::vector<std::string>;
+using SeatActions = std::vector<const TimedAction*>;
 
 std::int64_t column_of(double time, double unit) {
   return std::llround(std::floor(time / unit + 1e-9));
@@ -19,8 +20,7 @@ std::int64_t column_of(double time, double unit) {
 
 /// Long actions fill their columns, so that one sees how long a block is busy;
 /// an instant one belongs to what ended where it starts.
-void draw_action(const TimedAction& timed, double unit,
-                 std::vector<std::string>& row) {
+void draw_action(const TimedAction& timed, double unit, Cells& row) {
   const bool instant = timed.end <= timed.start;
   const auto start = static_cast<std::size_t>(column_of(timed.start, unit));
   const std::size_t first = instant && start > 0 ? start - 1 : start;
@@ -33,23 +33,32 @@ void draw_action(const TimedAction& timed, double unit,
     row[column] = "-";
 }
 
+Cells row_of(const SeatActions& actions, double unit) {
+  Cells row;
+  for (const TimedAction* timed : actions) draw_action(*timed, unit, row);
+  return row;
+}
+
 }  // namespace
 
+/// Rows are made twice, and never all at once: those of thousands of seats
+/// would take more memory than all else.
 std::string draw_timeline(const std::vector<TimedAction>& timeline,
                           const SeatNames& names, double unit) {
   const int seats = names.seats();
-  Cells rows(static_cast<std::size_t>(seats));
+  std::vector<SeatActions> actions(static_cast<std::size_t>(seats));
   for (const TimedAction& timed : timeline)
-    draw_action(timed, unit, by_block(rows, timed.seat));
+    by_block(actions, timed.seat).push_back(&timed);
   std::size_t columns = 0;
   std::size_t width = 2;
-  for (const auto& row : rows) {
+  for (const SeatActions& mine : actions) {
+    const Cells row = row_of(mine, unit);
     columns = std::max(columns, row.size());
     for (const std::string& cell : row) width = std::max(width, cell.size());
   }
   std::string text;
   for (int seat = seats; seat >= 1; --seat) {
-    auto& row = by_block(rows, seat);
+    Cells row = row_of(by_block(actions, seat), unit);
     row.resize(columns);
     std::string line = fmt::format("{:<{}}|", names.short_of(seat),
                                    names.replicas == 1 ? 9 : 11);
