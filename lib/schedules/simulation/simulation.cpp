@@ -42,12 +42,14 @@ Simulation::Simulation(Plans plans, Costs costs,
       is_local_ = is_local_ && block.inbox_below.is_plain() &&
                   block.inbox_above.is_plain();
       is_dealt_ = is_dealt_ || block.micro_batches.by_arrival;
+      shares_weights_ = shares_weights_ || block.exchange.in_memory;
     }
   }
   for (std::size_t seat = 1; seat <= blocks; ++seat)
     if (is_dealt_to(static_cast<int>(seat)))
       dealt_to_.push_back(static_cast<int>(seat));
   group_by_executor();
+  rests_[0].seats = static_cast<int>(blocks);
   done_.resize(blocks);
   const std::vector<SeatPair> links = links_of(plans_.at(0));
   SLUICE_CHECK(capacities.size() == links.size(),
@@ -128,8 +130,8 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
     to.free_since = std::max(0.0, arrival - costs_.latency);
   }
   for (std::size_t k = 0; k < saved.seats.size() && k < lanes_.size(); ++k)
-    lanes_[k].clock = lanes_[k].rested = saved.seats[k];
-  latest_end_ = saved.latest();
+    lanes_[k].clock = saved.seats[k];
+  latest_end_ = latest_rest_ = saved.latest();
 }
 
 void Simulation::append(int block, const std::vector<Action>& actions) {
@@ -138,6 +140,7 @@ void Simulation::append(int block, const std::vector<Action>& actions) {
   if (lane.actions.empty()) lane.transfers.is_known = false;
   lane.actions.insert(lane.actions.end(), actions.begin(), actions.end());
   count_stage(block);
+  count_rests(block);
 }
 
 void Simulation::refill(int block) {
@@ -348,6 +351,7 @@ std::optional<TimedAction> Simulation::next() {
   }
   lane.transfers.is_known = false;
   count_stage(chosen);
+  count_rests(chosen);
   return TimedAction{chosen, action, earliest, end, arrival};
 }
 

@@ -156,10 +156,12 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
-    /// Number of times that replicas which share weights have agreed, and the
-    /// end of the last evaluation or checkpoint for which they did.
+    /// Number of times that replicas which share weights have agreed.
     std::int64_t rests = 0;
-    double rested = 0;
+    /// That number, and whether an evaluation or a checkpoint is next, as they
+    /// are counted in rests_.
+    std::int64_t counted_rests = 0;
+    bool counted_at_it = false;
     Ledger ledger;
     /// Places of the block's actions among those of an executor that it shares,
     /// and how many of those were given.
@@ -304,6 +306,8 @@ class Simulation {
   /// Time at which that agreement of another replica was over; 0 where none
   /// waits for it. Nothing: not yet.
   std::optional<double> rested_since(int seat) const;
+  /// Notes whether the seat's next action is of a rest.
+  void count_rests(int seat);
   void rest(int seat, const Action& action, double end);
   /// A replica that has not published what this one's next action settles.
   int awaited_replica(int seat) const;
@@ -345,6 +349,14 @@ class Simulation {
   std::map<std::int64_t, int> stages_;  // lanes by the stage they are in
   std::int64_t stage_ = -1;             // the latest that a block has entered
   double stage_start_ = 0;
+  /// Seats that have rested as often, and how many of them still do.
+  struct Rests {
+    int seats = 0;
+    int at_it = 0;
+  };
+  bool shares_weights_ = false;  // whether replicas do
+  std::map<std::int64_t, Rests> rests_;
+  double latest_rest_ = 0;
   double latest_end_ = 0;  ///< of the actions that wait at barriers
 };
 

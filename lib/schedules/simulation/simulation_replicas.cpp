@@ -294,15 +294,30 @@ int Simulation::at_rest(int seat) const {
   return 0;
 }
 
+void Simulation::count_rests(int seat) {
+  if (!shares_weights_) return;
+  Lane& lane = by_block(lanes_, seat);
+  const bool is_at_it =
+      !lane.actions.empty() && (lane.actions.front().op == Op::evaluate ||
+                                lane.actions.front().op == Op::save);
+  Rests& now = rests_[lane.rests];
+  ++now.seats;
+  now.at_it += is_at_it ? 1 : 0;
+  const auto counted = rests_.find(lane.counted_rests);
+  counted->second.at_it -= lane.counted_at_it ? 1 : 0;
+  if (--counted->second.seats == 0) rests_.erase(counted);
+  lane.counted_rests = lane.rests;
+  lane.counted_at_it = is_at_it;
+}
+
 std::optional<double> Simulation::rested_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   if (!by_block(plan_of(lane).blocks, seat).exchange.in_memory ||
       is_of_rest(lane.actions.front()))
     return 0;
-  if (at_rest(seat) != 0) return std::nullopt;
-  double since = 0;
-  for (const Lane& each : lanes_) since = std::max(since, each.rested);
-  return since;
+  const auto& [least, first] = *rests_.begin();
+  if (least < lane.rests || first.at_it > 0) return std::nullopt;
+  return latest_rest_;
 }
 
 void Simulation::rest(int seat, const Action& action, double end) {
@@ -311,7 +326,7 @@ void Simulation::rest(int seat, const Action& action, double end) {
     return;
   Lane& lane = by_block(lanes_, seat);
   if (action.op == Op::settle) ++lane.rests;
-  lane.rested = end;
+  latest_rest_ = std::max(latest_rest_, end);
   forget_all();
 }
 

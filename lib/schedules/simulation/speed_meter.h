@@ -14,8 +14,8 @@ namespace sluice {
 /// takes doesn't grow with the number of turns.
 class SpeedMeter {
  public:
-  /// For the turns [first_turn, end_turn), as speed_of() has them. The plan must
-  /// outlive the meter.
+  /// For the turns [first_turn, end_turn), as speed_of() has them. The plan
+  /// must outlive the meter.
   SpeedMeter(const RunPlan& plan, const Costs& costs, std::int64_t first_turn,
              std::int64_t end_turn);
 
