@@ -113,11 +113,13 @@ class Table:
     def __init__(self, root, what):
         self.what = what
         self.measure = what["measure"]
-        self.more_is_better = "accuracy" in self.measure
+        self.in_percent = self.measure in ("test_accuracy", "test_error")
         runs = {}
         for path in what["rows"]:
             with open(root / STUDIES / what["study"] / path, newline="") as file:
                 for row in csv.DictReader(file):
+                    if row.get("test_accuracy"):
+                        row["test_error"] = 1 - float(row["test_accuracy"])
                     if self.is_wanted(row):
                         runs.setdefault(self.key(row), []).append(row)
         self.cells = self.best(runs)
@@ -177,9 +179,9 @@ class Table:
                    default=None)
 
     def shown(self, value, half=None, sign=""):
-        if self.more_is_better:
+        if self.in_percent:
             value, half = 100 * value, half and 100 * half
-        digits = 2 if self.more_is_better or "seconds" in self.measure else 3
+        digits = 2 if self.in_percent or "seconds" in self.measure else 3
         text = f"{value:{sign}.{digits}f}"
         return text if half is None else f"{text} ± {half:.{digits}f}"
 
@@ -213,6 +215,11 @@ class Table:
             yield what.get("rate_name", "rate"), lambda key, rate, cell: rate
         yield what["head"], lambda key, rate, cell: (
             self.shown(cell.mean, cell.half))
+        if "published" in what:
+            yield "published", lambda key, rate, cell: (
+                self.shown(what["published"][key[0]]))
+            yield "minus published", lambda key, rate, cell: (
+                self.shown(cell.mean - what["published"][key[0]], None, "+"))
         yield "n", lambda key, rate, cell: (
             "one run" if cell.n == 1 else str(cell.n))
         if not what.get("ratio"):
@@ -308,7 +315,7 @@ def link_to(study):
 
 def spreads(table):
     """Every (value, what may stand after its ±) of a table's cells."""
-    factor = 100 if table.more_is_better else 1
+    factor = 100 if table.in_percent else 1
     for key, (_, cell) in table.cells.items():
         if cell.n < 3:
             continue
@@ -342,7 +349,7 @@ def wrong_figures(root, what, tables):
     for each in what:
         table = next(table for table in tables
                      if table.what["title"] == each["table"])
-        factor = 100 if table.more_is_better else 1
+        factor = 100 if table.in_percent else 1
         have = [factor * value for key, (_, cell) in table.cells.items()
                 for measure in each["measures"]
                 for value in (cell.of(measure), cell.above(table.base_of(key),

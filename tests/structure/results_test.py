@@ -57,6 +57,17 @@ class Rows(unittest.TestCase):
         table = self.table(("boundary=FR", 2, "0.1", 1, 0.5, 2))
         self.assertIn("| FR | 2 | 0.1 | 2.000 | one run |", list(table.lines()))
 
+    def test_errors_are_what_accuracies_lack_beside_those_published(self):
+        with open(self.study / "rows.csv", "w", newline="") as file:
+            csv.writer(file).writerows([
+                ["label", "blocks", "seed", "test_accuracy"],
+                ["predsim", 4, 1, 0.99]])
+        table = results.Table(self.root, {
+            "study": "a_study", "rows": ["rows.csv"], "measure": "test_error",
+            "head": "error, %", "published": {"predsim": 0.0062}})
+        self.assertIn("| predsim | 4 | 1.00 | 0.62 | +0.38 | one run |",
+                      list(table.lines()))
+
     def test_spreads_that_rows_do_not_have_are_found(self):
         table = self.table(*(("boundary=FR", 2, "", seed, 0, seed)
                              for seed in (1, 2, 3)))
