@@ -66,6 +66,12 @@ struct Experiment : Settings {
   int blocks() const { return static_cast<int>(ranges.size()); }
   /// Number of seats of all replicas, as the plans number them.
   int seats() const { return seat_names().seats(); }
+  /// Seats of the replicas that the run starts with, the first ones.
+  int started_seats() const {
+    return replicas.starts_with_all()
+               ? seats()
+               : blocks() * static_cast<int>(replicas.start_with);
+  }
   SeatNames seat_names() const {
     return {blocks(), static_cast<int>(replicas.count), replicas.counts};
   }

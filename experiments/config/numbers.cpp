@@ -46,6 +46,7 @@ constexpr std::array kYoungerKeys = {
     YoungerKey{"replicas.quorum", std::int64_t{0}},
     YoungerKey{"replicas.grace", 0.0},
     YoungerKey{"replicas.deal", "shares"},
+    YoungerKey{"replicas.start_with", std::int64_t{0}},
     YoungerKey{"pipeline.weights", "latest"},
     YoungerKey{"pipeline.micro_batches", std::int64_t{1}},
     YoungerKey{"data.label_noise", 0.0},

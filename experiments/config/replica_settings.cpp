@@ -54,6 +54,13 @@ std::string ReplicaSettings::count_text() const {
 
 void ReplicaSettings::describe(Fields& fields) {
   describe_count(fields);
+  fields.key("start_with", start_with,
+             {.text = "replicas that the run starts with, the first ones: the "
+                      "places of the others are for replicas that join it "
+                      "while it goes on (sluice join); 0: all",
+              .unit = "replicas",
+              .min = 0,
+              .max = kMostReplicas});
   fields.section(
       "since", "written by --resume with another count", [&](Fields& since) {
         since.key("turn", since_turn,

@@ -19,6 +19,7 @@ struct ReplicaSettings {
   std::int64_t count = 1;  ///< of every block, or of that which has the most
   /// Where blocks have different numbers: of each, index k-1. Empty: `count`.
   std::vector<std::int64_t> counts = {};
+  std::int64_t start_with = 0;  ///< of these, from the start; 0: all
   std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
   std::int64_t since_deal = 0;
   std::string policy = "all_reduce";   ///< a row of replica_policies()
@@ -33,6 +34,7 @@ struct ReplicaSettings {
   void describe(Fields& fields);
   void describe_count(Fields& fields);
   void describe_compressor(Fields& fields);
+  bool starts_with_all() const { return start_with == 0; }
   bool are_uneven() const { return !counts.empty(); }
   std::int64_t of_block(int block) const {
     return counts.empty() ? count : by_block(counts, block);

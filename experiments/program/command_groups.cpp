@@ -22,9 +22,10 @@ constexpr std::string_view kPredict = "Predict and check";
 constexpr std::string_view kFind = "Look things up";
 constexpr std::string_view kOwn = "Bring your own";
 
-constexpr std::array<GroupedCommand, 19> kCommands = {{
+constexpr std::array<GroupedCommand, 20> kCommands = {{
     {"run", kTrain, "run CONFIG optimizer.lr=0.01 --dir runs/mine"},
     {"sweep", kTrain, "sweep CONFIG optimizer.lr=0.1,0.01 --seeds 3"},
+    {"join", kTrain, "join runs/mine"},
     {"watch", kResults, "watch runs/mine"},
     {"report", kResults, "report runs"},
     {"eval", kResults, "eval runs/mine --validation"},

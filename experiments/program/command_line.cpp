@@ -225,6 +225,7 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   ConfigArguments config;
   std::vector<std::string> help_words;
   std::string shell;
+  JoinArguments joining;
   WorkerArguments worker;
   std::vector<std::string> plugins;
   std::string new_plugin;
@@ -233,6 +234,7 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   sweep.loop = program.loop;
   define_run(app, run, status);
+  define_join(app, joining, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);
   define_task_of_sweep(app, task_of_sweep, status);

@@ -40,7 +40,8 @@ struct RunArguments {
   bool fast_dev_run = false;      ///< see shortened()
   std::vector<std::string> only;  ///< runs of a card; empty: all
   std::string faults;             ///< to make happen; or empty
-  std::string command;            ///< the whole command line
+  std::string door;     ///< where replicas of other hosts join; or empty
+  std::string command;  ///< the whole command line
 };
 /// Returns the exit status: of a card 0 passed, 3 failed, 4 not all done.
 int run_command(const RunArguments& arguments);

@@ -6,6 +6,7 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/data_commands.h"
+#include "experiments/runs/processes/join_run.h"
 #include "experiments/runs/processes/worker_process.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
@@ -26,6 +27,7 @@ void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins);
 void add_config(CLI::App& command, ConfigArguments& arguments);
 
 void define_run(CLI::App& app, RunArguments& arguments, int& status);
+void define_join(CLI::App& app, JoinArguments& arguments, int& status);
 void define_sweep(CLI::App& app, SweepArguments& arguments, int& status);
 
 /// The hidden subcommand that the launcher of a sweep starts.

@@ -4,6 +4,8 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
 #include "experiments/program/number_options.h"
+#include "experiments/runs/processes/join_run.h"
+#include "experiments/runs/processes/stop_signals.h"
 #include "experiments/runs/processes/worker_process.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
@@ -46,8 +48,32 @@ void define_run(CLI::App& app, RunArguments& arguments, int& status) {
   command->add_option("--inject", arguments.faults,
                       "faults to inject, as in 'kill block 2 @ turn 50'; "
                       "see sluice help inject");
+  command->add_option("--door", arguments.door,
+                      "HOST or HOST:PORT of this host at which replicas of "
+                      "other hosts may join (sluice join)");
   add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { status = run_command(arguments); });
+}
+
+void define_join(CLI::App& app, JoinArguments& arguments, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "join",
+      "Add a replica to a run that goes on, at the place of one that it has "
+      "lost or\n"
+      "that replicas.start_with has left free. It begins with the weights of "
+      "the\n"
+      "centre, and ends with the run; Ctrl-C takes it out again.");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_option("--wait", arguments.wait_seconds,
+                      "seconds to wait for a free place; default: 10");
+  command->add_option("--inject", arguments.faults,
+                      "faults to inject, as in 'kill block 6 @ turn 50'; see "
+                      "sluice help inject");
+  command->callback([&] {
+    arguments.program = kOwnImage;
+    StopSignals signals;
+    status = join_run(arguments, signals);
+  });
 }
 
 void define_sweep(CLI::App& app, SweepArguments& arguments, int& status) {
@@ -151,6 +177,7 @@ void define_worker(CLI::App& app, WorkerArguments& arguments, int& status) {
   command->add_option("--resume", arguments.resume);
   command->add_option("--inject", arguments.faults);
   command->add_option("--local-rank", arguments.local_rank);
+  command->add_flag("--joins", arguments.joins);
   command->callback([&] { status = run_worker_process(arguments); });
 }
 

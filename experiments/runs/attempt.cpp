@@ -45,7 +45,8 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
           std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
       schedule_(std::make_shared<ScheduleRecord>(
           experiment.seats(), status_,
-          static_cast<int>(experiment.replicas.count))),
+          static_cast<int>(experiment.replicas.count),
+          experiment.started_seats())),
       coordinator_(length(), experiment.seats(), schedule_,
                    [this](std::int64_t turn) { saved(turn); }) {
   if (is_free() && !start.checkpoint.empty()) schedule_->recall(folder.path());
@@ -141,10 +142,9 @@ void Attempt::tell_failure() {
   if (diverged) throw DivergenceError(diverged->reason);
 }
 
-void Attempt::run(const std::string& program, const std::string& faults,
-                  const std::optional<Rank>& rank,
-                  const std::function<void()>& on_begin) {
-  const auto begin = [&] {
+void Attempt::run(ProcessPlace place) {
+  place.folder = folder_.path();
+  place.on_begin = [this, on_begin = std::move(place.on_begin)] {
     folder_.begin();
     if (on_begin) on_begin();
   };
@@ -152,11 +152,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
     run_engine(experiment_,
                {.files = {.checkpoints = folder_.checkpoints(),
                           .resume = start_.checkpoint},
-                .processes = {.folder = folder_.path(),
-                              .program = {.file = program},
-                              .faults = faults,
-                              .rank = rank,
-                              .on_begin = begin},
+                .processes = std::move(place),
                 .is_forecast = !sink_->forecasts().empty(),
                 .clock = saved_clock_in(folder_.history(), start_.turn)},
                coordinator_);

@@ -10,7 +10,7 @@
 #include "experiments/runs/checkpoints/checkpoint_keeper.h"
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/run_folder.h"
-#include "experiments/runs/ranks/rank.h"
+#include "experiments/runs/processes/crews.h"
 #include "experiments/runs/sinks/divergence.h"
 #include "experiments/runs/sinks/guarded_sink.h"
 #include "experiments/runs/sinks/run_sink.h"
@@ -35,12 +35,10 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Arguments as ProcessPlace has them. Throws what run_engine() throws, and
+  /// `place`: its folder is the run's. Throws what run_engine() throws, and
   /// DivergenceError. Where the run's records can't be written any more it is
   /// stopped, with a checkpoint; then throws UserError.
-  void run(const std::string& program, const std::string& faults,
-           const std::optional<Rank>& rank,
-           const std::function<void()>& on_begin);
+  void run(ProcessPlace place);
 
   Coordinator& coordinator() { return coordinator_; }
   RunSink& sink() { return *sink_; }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/extends.h"
+#include "experiments/config/rules/replica_rules.h"
 #include "experiments/runs/attempt.h"
 #include "experiments/runs/checkpoints/repartition.h"
 #include "experiments/runs/checkpoints/resume_check.h"
@@ -41,6 +42,7 @@
 #include "lib/replicas/groups/mpi.h"
 #include "lib/replicas/groups/nccl.h"
 #include "transport/links/tcp.h"
+#include "transport/meeting/transports.h"
 
 namespace sluice {
 namespace {
@@ -84,6 +86,23 @@ void check_meeting(const Experiment& experiment,
   if (experiment.engine != Engine::processes || !rank || rank->one_host) return;
   secret_of(*rank);
   check_tcp_host(host_of(*rank));
+}
+
+/// Whether replicas of other hosts can join, where an address for them is
+/// given. Throws UserError.
+void check_door(const Experiment& experiment, const RunOptions& options) {
+  if (options.door.empty()) return;
+  if (experiment.engine != Engine::processes || !can_be_joined(experiment))
+    throw UserError(
+        "--door is for runs that replicas can join: `sluice help config "
+        "replicas.start_with` says which; leave it out");
+  if (experiment.transport != kAutoTransport &&
+      !transport_of(experiment.transport).encrypted)
+    throw UserError(
+        "--door: replicas of other hosts join by an encrypted transport, and "
+        "transport is '{}': set transport = 'tls', or 'auto'",
+        experiment.transport);
+  check_tcp_host(options.door);
 }
 
 /// Whether the processes are ranks of MPI, where replicas sum over it. Throws
@@ -309,6 +328,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     start_wanted(experiment, options, mps);
   }
   check_meeting(experiment, options.rank);
+  check_door(experiment, options);
   check_mpi(experiment, options.rank);
   check_nccl(experiment);
   const auto lock = lock_of(options);
@@ -331,12 +351,17 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     }
     Attempt attempt(experiment, folder, start, sinks);
     if (again) attempt.sink().write(restarts.record());
-    for (const auto& returned : returned_replicas(folder.history(), start))
+    const int started = experiment.started_seats() / experiment.blocks();
+    for (const auto& returned :
+         returned_replicas(folder.history(), start, started))
       attempt.sink().write(returned);
     const StopRequest::Recipient hearer(stop, attempt.coordinator());
     try {
-      attempt.run(options.program, to_text(faults->left()), options.rank,
-                  options.on_begin);
+      attempt.run({.program = {.file = options.program},
+                   .faults = to_text(faults->left()),
+                   .door = options.door,
+                   .rank = options.rank,
+                   .on_begin = options.on_begin});
       say_what_never_happened(*faults);
       RunResult result =
           result_of(experiment, folder, first_turn, restarts.seconds_lost(),

@@ -31,6 +31,7 @@ struct RunOptions {
   /// Faults that shall happen, as parse_injections() has them. Not kept for
   /// --resume.
   std::string faults = {};
+  std::string door = {};  ///< as ProcessPlace has it
   /// Set: this is rank 0 of several, whose others are the workers.
   std::optional<Rank> rank = {};
   /// Called when all workers have joined: what fails later ends them too.

@@ -176,7 +176,7 @@ int ChildProcesses::stopped() {
 std::string ChildProcesses::name_of(int block) {
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_)
-    if (child.block == block)
+    if (child.block == block && !child.killed)
       return fmt::format("the worker process {} of {}", child.pid,
                          names_.of(block));
   return fmt::format("the worker of {}", names_.of(block));

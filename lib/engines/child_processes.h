@@ -72,6 +72,8 @@ class ChildProcesses {
   /// Kills the worker of a block, however it may end: its loss is known
   /// already.
   void abandon(int block);
+  /// Whether one has not ended.
+  bool some_run();
   /// Waits until all have ended; what hasn't after `grace` is killed. Says
   /// which one was ended by a signal that was not ours.
   std::optional<WorkerLostError> wait(std::chrono::milliseconds grace);
@@ -89,8 +91,6 @@ class ChildProcesses {
   static void kill(Child& child);
   static bool has_failed(const Child& child);
   WorkerLostError loss_of(const Child& child) const;
-
-  bool some_run();
 
   const SeatNames names_;
   std::mutex mutex_;  // guards children_

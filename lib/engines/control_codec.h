@@ -46,6 +46,13 @@ struct Progress {
   int action = -1;  ///< a number of Op; -1: none yet
 };
 
+/// Header of a message of kind `newcomer`: the replica waits there for the
+/// seats of replica 1.
+struct Newcomer {
+  int replica = 2;
+  std::string address = {};
+};
+
 /// Header of a message of kind `observation`, whose tensors are weights before
 /// a turn or, when `batch` is set, the gradients that were applied.
 struct Observation {
@@ -71,7 +78,7 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Of>;
 auto fields_of(Is<Grant> auto& said) {
   return std::tie(said.first_turn, said.end_turn, said.phase, said.first_batch,
                   said.drain, said.evaluation_batches, said.checkpoint,
-                  said.finish, said.part);
+                  said.finish, said.part, said.joins);
 }
 auto fields_of(Is<Failure> auto& said) {
   return std::tie(said.cause, said.text);
@@ -82,6 +89,9 @@ auto fields_of(Is<Progress> auto& said) {
 auto fields_of(Is<Observation> auto& said) {
   return std::tie(said.block, said.replica, said.phase, said.turn, said.batch,
                   said.source_batch, said.exchanged);
+}
+auto fields_of(Is<Newcomer> auto& said) {
+  return std::tie(said.replica, said.address);
 }
 auto fields_of(Is<ClockAnswer> auto& said) {
   return std::tie(said.time);

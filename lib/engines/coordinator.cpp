@@ -173,18 +173,29 @@ void Coordinator::reached(int block, std::size_t n) {
     on_checkpoint_(decided_[n].end_turn);
 }
 
+/// The turn at which so many grants end.
+std::int64_t Coordinator::turn_after(std::size_t grants) const {
+  return grants == 0 ? length_.first_turn : decided_.at(grants - 1).end_turn;
+}
+
 /// Takes a lost replica out at the end of the last grant that it has finished.
 void Coordinator::lost(int replica, std::size_t grants,
                        const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  const std::int64_t turn =
-      grants == 0 ? length_.first_turn : decided_.at(grants - 1).end_turn;
+  const std::int64_t turn = turn_after(grants);
   if (sink_)
     sink_->write(records::LostReplica{
         .turn = turn,
         .replica = replica,
         .turns_left_out = length_.has_shares ? length_.turns - turn : 0,
         .reason = reason});
+}
+
+void Coordinator::joined(int replica, std::size_t first_grant) {
+  const std::lock_guard lock(mutex_);
+  if (sink_)
+    sink_->write(records::JoinedReplica{.turn = turn_after(first_grant),
+                                        .replica = replica});
 }
 
 double Coordinator::seconds() {

@@ -69,6 +69,8 @@ class Coordinator {
   void reached(int block, std::size_t n);
   /// The run goes on without a replica, which had carried out so many grants.
   void lost(int replica, std::size_t grants, const std::string& reason);
+  /// A replica joins the run with that grant, or the next.
+  void joined(int replica, std::size_t first_grant);
   void write(const Record& record);
   /// Takes a record of the part of the run that is being continued.
   void recall(const Record& record);
@@ -86,6 +88,7 @@ class Coordinator {
   double seconds();
 
  private:
+  std::int64_t turn_after(std::size_t grants) const;
   Grant first_grant() const;
   Grant decide();
   Barrier barrier() const;

@@ -30,6 +30,10 @@ CrewEvents events_for(Coordinator& coordinator) {
           .lost =
               [&](const LostReplica& lost) {
                 coordinator.lost(lost.replica, lost.grants, lost.reason);
+              },
+          .joined =
+              [&](const JoinedReplica& joined) {
+                coordinator.joined(joined.replica, joined.first_grant);
               }};
 }
 

@@ -23,6 +23,12 @@ struct LostReplica {
   std::string reason = {};  ///< "the worker of block 1 of replica 3 ended ..."
 };
 
+/// A replica joins the run.
+struct JoinedReplica {
+  int replica = 2;
+  std::size_t first_grant = 0;  ///< with which it begins
+};
+
 /// What a crew tells, on the thread that calls wait(); each may be empty.
 struct CrewEvents {
   std::function<void(const Record&)> record = nullptr;
@@ -34,6 +40,7 @@ struct CrewEvents {
   /// Called for a replica that is lost; grants given to it from then on count
   /// as reached.
   std::function<void(const LostReplica&)> lost = nullptr;
+  std::function<void(const JoinedReplica&)> joined = nullptr;
 };
 
 /// Numbers of grants that a crew was given and has carried out.

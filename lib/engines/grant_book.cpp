@@ -44,7 +44,8 @@ CrewProgress GrantBook::progress() const {
   CrewProgress progress{.given = given(), .slowest = given(), .ahead = ahead_};
   for (int block = 1; block <= std::ssize(reached_); ++block) {
     if (left_out_.contains(block)) continue;
-    progress.fastest = std::max(progress.fastest, reached(block));
+    if (!awaited_.contains(block))
+      progress.fastest = std::max(progress.fastest, reached(block));
     progress.slowest = std::min(progress.slowest, reached(block));
   }
   return progress;

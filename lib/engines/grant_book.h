@@ -38,7 +38,17 @@ class GrantBook {
   bool all_done() const { return all_reached() == given() * reached_.size(); }
   /// A lost block counts as having reached every grant, and is neither the
   /// fastest nor the slowest.
-  void leave_out(int block) { left_out_.insert(block); }
+  void leave_out(int block) {
+    left_out_.insert(block);
+    awaited_.erase(block);
+  }
+  /// One that was left out shall begin with the next grant that is given: it is
+  /// the slowest from now on, and may be the fastest from take_in() on.
+  void await(int block) {
+    left_out_.erase(block);
+    awaited_.insert(block);
+  }
+  void take_in(int block) { awaited_.erase(block); }
   const std::set<int>& left_out() const { return left_out_; }
   /// Whether nothing comes after what the block has carried out.
   bool is_over(int block) const;
@@ -49,6 +59,7 @@ class GrantBook {
   std::size_t forgotten_ = 0;
   std::vector<std::size_t> reached_;  // index k-1
   std::set<int> left_out_;
+  std::set<int> awaited_;
   std::size_t ahead_;
 };
 

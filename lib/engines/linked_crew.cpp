@@ -30,16 +30,28 @@ LinkedCrew::LinkedCrew(std::vector<Link> links, CrewEvents events,
       supervision_(std::move(supervision)),
       names_(names),
       book_(links.size(), ahead) {
-  for (Link& link : links) {
-    link.receiver->ring(bell_);
+  for (Link& link : links)
     talks_.push_back({.block = static_cast<int>(talks_.size()) + 1,
                       .link = std::move(link)});
-  }
+  for (WorkerLink& talk : talks_)
+    if (talk.link.receiver)
+      begin(talk);
+    else
+      vacate(talk);
+  if (supervision_.newcomers) supervision_.newcomers->ring(bell_);
+}
+
+void LinkedCrew::begin(WorkerLink& talk) {
+  talk.link.receiver->ring(bell_);
   if (supervision_.board == nullptr) return;
-  for (WorkerLink& talk : talks_) {
-    talk.clock.emplace();
-    ask_time(talk);
-  }
+  talk.clock.emplace();
+  ask_time(talk);
+}
+
+/// Counts all grants as carried out by the seat.
+void LinkedCrew::vacate(WorkerLink& talk) {
+  end(talk);
+  book_.leave_out(talk.block);
 }
 
 /// Without a word when the worker is gone: what it said before is there to be
@@ -62,11 +74,14 @@ void LinkedCrew::send_ahead(WorkerLink& talk) {
   const std::size_t end =
       book_.reached(talk.block) + book_.progress().ahead + 1;
   for (; talk.sent < std::min(book_.given(), end); ++talk.sent) {
-    const auto& [grant, batch] = book_.at(talk.sent);
+    tell_of_newcomer(talk);
+    auto [grant, batch] = book_.at(talk.sent);
+    grant.joins = std::exchange(talk.joins, false);
     // Block 1 alone takes batches.
     const bool brings = talk.block == 1 && batch;
     send(talk, grant_message(grant, brings ? &*batch : nullptr));
   }
+  tell_of_newcomer(talk);
 }
 
 void LinkedCrew::give(const Grant& grant, const Batch* batch) {
@@ -85,7 +100,8 @@ void LinkedCrew::wait() {
   const std::size_t before = book_.all_reached();
   while (is_failing() || book_.all_reached() == before) {
     const std::uint64_t rung = bell_->rung();
-    if (take_some()) continue;
+    const bool was_told = take_some();
+    if (take_newcomers() || was_told) continue;
     if (is_failing() && has_ended()) throw_cause();
     if (book_.all_done()) return;
     // A worker is judged only when no message of it is left to take.
@@ -129,6 +145,8 @@ void LinkedCrew::heard(WorkerLink& talk, const Message& message) {
     supervision_.board->progress(talk.block, said_in<Progress>(message));
   } else if (message.kind == MessageKind::reached) {
     reached(talk);
+  } else if (message.kind == MessageKind::newcomer && joining_) {
+    supervision_.newcomers->dismiss();
   } else if (message.kind == MessageKind::clock && talk.clock) {
     const double here = steady_seconds();
     talk.clock->hears(said_in<ClockAnswer>(message).time, here);
@@ -174,8 +192,7 @@ void LinkedCrew::lose(int replica, const Failure& failure) {
   for (WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica) continue;
     grants = std::min(grants, book_.reached(talk.block));
-    end(talk);
-    book_.leave_out(talk.block);
+    vacate(talk);
     if (supervision_.on_loss) supervision_.on_loss(talk.block);
   }
   if (events_.lost)
@@ -193,9 +210,103 @@ void LinkedCrew::pass_over_lost() {
     }
 }
 
-/// Between ranks links have deadlines: whoever waits for a replica that hangs
-/// may give it up a little before the board does.
-bool LinkedCrew::waited_for_first(const Failure& failure) const {
+/// Offers the place of the first replica that isn't there, once all are at work
+/// that are, and while there is something left to do.
+void LinkedCrew::offer_place() {
+  if (offered_ > 0 || is_arriving(arriving_) ||
+      !supervision_.board->all_heard() || is_last_given())
+    return;
+  if (book_.left_out().empty()) return;
+  offered_ = names_.replica_of(*book_.left_out().begin());
+  supervision_.newcomers->offer(offered_);
+}
+
+/// Whether the replica still makes its links: it hasn't told the time yet.
+bool LinkedCrew::is_arriving(int replica) const {
+  return std::any_of(talks_.begin(), talks_.end(), [&](const WorkerLink& talk) {
+    return names_.replica_of(talk.block) == replica && talk.clock &&
+           talk.link.receiver;
+  });
+}
+
+bool LinkedCrew::is_last_given() const {
+  return book_.given() > 0 && book_.at(book_.given() - 1).grant.finish;
+}
+
+/// Takes what there is to know of replicas that join; returns whether there was
+/// something.
+bool LinkedCrew::take_newcomers() {
+  if (!supervision_.newcomers || is_failing()) return false;
+  offer_place();
+  std::optional<NewcomerNews> news = supervision_.newcomers->next();
+  if (!news) return false;
+  using Kind = NewcomerNews::Kind;
+  if (news->kind == Kind::calls)
+    announce(*news);
+  else if (news->kind == Kind::joined && joining_)
+    admit(*std::move(news));
+  else
+    give_newcomer_up();
+  return true;
+}
+
+/// The next grant is the newcomer's first. Just before it, each worker of
+/// replica 1 makes its link.
+void LinkedCrew::announce(const NewcomerNews& news) {
+  if (is_last_given()) return;
+  joining_ = {.newcomer = {.replica = news.replica, .address = news.address},
+              .first_grant = book_.given()};
+  for (WorkerLink& talk : talks_) {
+    const int replica = names_.replica_of(talk.block);
+    if (replica == news.replica) book_.await(talk.block);
+    if (replica == 1) tell_of_newcomer(talk);
+  }
+}
+
+void LinkedCrew::tell_of_newcomer(WorkerLink& talk) {
+  if (!joining_ || names_.replica_of(talk.block) != 1 ||
+      talk.sent != joining_->first_grant ||
+      !joining_->told.insert(talk.block).second)
+    return;
+  send(talk, control_message(MessageKind::newcomer, joining_->newcomer));
+}
+
+void LinkedCrew::admit(NewcomerNews news) {
+  const std::size_t first = joining_->first_grant;
+  std::size_t block = 0;
+  for (WorkerLink& talk : talks_) {
+    if (names_.replica_of(talk.block) != news.replica) continue;
+    talk = {.block = talk.block,
+            .link = std::move(news.links.at(block++)),
+            .sent = first,
+            .joins = true};
+    supervision_.board->joined(talk.block);
+    book_.take_in(talk.block);
+    begin(talk);
+  }
+  joining_.reset();
+  offered_ = 0;
+  arriving_ = news.replica;
+  if (events_.joined)
+    events_.joined({.replica = news.replica, .first_grant = first});
+}
+
+void LinkedCrew::give_newcomer_up() {
+  if (joining_)
+    for (WorkerLink& talk : talks_)
+      if (names_.replica_of(talk.block) == joining_->newcomer.replica)
+        vacate(talk);
+  joining_.reset();
+  offered_ = 0;
+  pass_over_lost();
+}
+
+/// Whether replica 1 is the cause, which is gone, or hangs: between ranks links
+/// have deadlines, and whoever waits for a replica that hangs may give it up a
+/// little before the board does.
+bool LinkedCrew::missed_first(const Failure& failure) const {
+  if (failure.cause == Cause::peer_gone)
+    return supervision_.how_ended && signal_of(1).has_value();
   if (failure.cause != Cause::link) return false;
   const auto stalled = supervision_.board->stalled(supervision_.first_stalls);
   return stalled && stalled->block > 0 &&
@@ -204,7 +315,7 @@ bool LinkedCrew::waited_for_first(const Failure& failure) const {
 
 void LinkedCrew::fail(WorkerLink& talk, NotedFailure noted) {
   if (noted.failure.cause != Cause::own && can_lose(talk.block) &&
-      !waited_for_first(noted.failure)) {
+      !missed_first(noted.failure)) {
     const int replica = names_.replica_of(talk.block);
     return lose(replica, cause_of_loss(replica, std::move(noted)));
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lib/engines/control.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/grant_book.h"
+#include "lib/engines/newcomers.h"
 #include "lib/engines/progress_board.h"
 #include "lib/metrics/clock_offset.h"
 #include "lib/schedules/replicas/replicas.h"
@@ -33,6 +35,9 @@ struct Supervision {
   /// when all have joined; then what is called for each of its seats.
   bool survives_loss = false;
   std::function<void(int seat)> on_loss = nullptr;
+  /// Where replicas call that join the run, at the places of those that are
+  /// lost, or never were there; nullptr: none does.
+  std::shared_ptr<Newcomers> newcomers = nullptr;
   /// Text on the end of a seat's process, where a signal ended it; empty: it
   /// runs, or said why itself. nullptr: unknown, as that of another host.
   std::function<std::string(int seat)> how_ended = nullptr;
@@ -52,7 +57,8 @@ struct Supervision {
 /// wait() throws the failure that caused the others, naming its block.
 class LinkedCrew final : public Crew {
  public:
-  /// ahead: CrewProgress::ahead; at most what control_capacity() allows.
+  /// A link without ends: the seat's replica isn't there yet. ahead:
+  /// CrewProgress::ahead; at most what control_capacity() allows.
   LinkedCrew(std::vector<Link> links, CrewEvents events, std::size_t ahead,
              Supervision supervision = {}, const SeatNames& names = {});
 
@@ -80,8 +86,17 @@ class LinkedCrew final : public Crew {
     Link link;  ///< empty when it has ended
     std::size_t sent = 0;
     std::optional<ClockExchange> clock = {};  ///< until the first grant
+    bool joins = false;                       ///< its next grant is its first
+  };
+  /// A replica that joins, whose workers wait for those of replica 1.
+  struct JoiningReplica {
+    Newcomer newcomer = {};
+    std::size_t first_grant = 0;
+    std::set<int> told = {};  ///< seats of replica 1
   };
 
+  void begin(WorkerLink& talk);
+  void vacate(WorkerLink& talk);
   bool take_some();
   void take(WorkerLink& talk);
   void heard(WorkerLink& talk, const Message& message);
@@ -105,7 +120,15 @@ class LinkedCrew final : public Crew {
   std::optional<std::string> signal_of(int replica) const;
   std::optional<std::string> broken_link_of(int replica);
   void lose(int replica, const Failure& failure);
-  bool waited_for_first(const Failure& failure) const;
+  bool is_last_given() const;
+  bool is_arriving(int replica) const;
+  void offer_place();
+  bool take_newcomers();
+  void announce(const NewcomerNews& news);
+  void tell_of_newcomer(WorkerLink& talk);
+  void admit(NewcomerNews news);
+  void give_newcomer_up();
+  bool missed_first(const Failure& failure) const;
   void pass_over_lost();
   [[noreturn]] void throw_cause();
 
@@ -115,6 +138,9 @@ class LinkedCrew final : public Crew {
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
+  int offered_ = 0;   // a replica; 0: none
+  int arriving_ = 0;  // the last one that has joined
+  std::optional<JoiningReplica> joining_;
   std::vector<NotedFailure> failures_;
   int failed_block_ = 0;
 };

@@ -73,7 +73,8 @@ class ProcessCrew final : public Crew {
         board_(blocks, 2 * heartbeat_period(hooks_.deadline),
                AwakeClock::Clock::now, hooks_.names) {
     bool are_ranks = false;  // that somebody else starts
-    for (int block = 1; block <= blocks; ++block)
+    const int started = hooks_.started == 0 ? blocks : hooks_.started;
+    for (int block = 1; block <= started; ++block)
       if (const ChildCommand command = hooks_.command(block);
           !command.arguments.empty())
         children_.start(block, command, hooks_.input);
@@ -84,7 +85,8 @@ class ProcessCrew final : public Crew {
         .look = [this] { return look(); },
         .on_failure = [this] { one_failed(); },
         .survives_loss = hooks_.survives_loss,
-        .on_loss = [this](int seat) { children_.abandon(process_of(seat)); }};
+        .on_loss = [this](int seat) { children_.abandon(process_of(seat)); },
+        .newcomers = hooks_.newcomers};
     // Links between processes of our own have no deadline to run into.
     if (are_ranks)
       supervision.first_stalls = hooks_.deadline / 2;
@@ -93,6 +95,7 @@ class ProcessCrew final : public Crew {
         return children_.how_ended(process_of(seat));
       };
     std::vector<Link> links = meet(hooks_, children_);
+    links.resize(static_cast<std::size_t>(blocks));
     linked_.emplace(std::move(links), std::move(events), ahead,
                     std::move(supervision), hooks_.names);
   }

@@ -10,6 +10,7 @@
 #include "lib/base/messages/channel.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/crew.h"
+#include "lib/engines/newcomers.h"
 #include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
@@ -21,8 +22,9 @@ struct ProcessHooks {
   std::function<ChildCommand(int block)> command;
   /// What each worker reads on its standard input: the run's secret.
   std::string input;
-  /// Waits until all workers have come, and gives their control links (index
-  /// k-1). Calls `check` meanwhile, which throws when a worker has died.
+  /// Waits until all workers of the start have come, and gives their control
+  /// links (index k-1). Calls `check` meanwhile, which throws when a worker has
+  /// died.
   std::function<std::vector<Link>(const std::function<void()>& check)> meet;
   /// Called once, in wait(), when all workers have their links to each other.
   std::function<void()> all_joined = nullptr;
@@ -35,6 +37,9 @@ struct ProcessHooks {
   Deadline deadline = std::chrono::minutes(10);
   /// Whether the run survives a loss: Supervision::survives_loss.
   bool survives_loss = false;
+  /// Blocks whose workers are there from the start, the first ones; 0: all.
+  int started = 0;
+  std::shared_ptr<Newcomers> newcomers = nullptr;  ///< as of Supervision
 };
 
 /// Runs the blocks of each executor, usually one, in a process of their own on

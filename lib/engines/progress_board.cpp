@@ -58,9 +58,16 @@ void ProgressBoard::ended(int block) {
   at(block).has_ended = true;
 }
 
+void ProgressBoard::joined(int block) {
+  const Clock::time_point now = clock_.now();
+  at(block) = {.was_heard = true, .heard = now, .moved = now};
+}
+
 bool ProgressBoard::all_heard() const {
   return std::all_of(workers_.begin(), workers_.end(),
-                     [](const Worker& worker) { return worker.was_heard; });
+                     [](const Worker& worker) {
+                       return worker.was_heard || worker.has_ended;
+                     });
 }
 
 std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,

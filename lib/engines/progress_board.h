@@ -47,9 +47,11 @@ class ProgressBoard {
   void progress(int block, const Progress& now);
   /// Called when the link to the block's worker has ended.
   void ended(int block);
+  /// Called when another worker takes its place, with its links to the others.
+  void joined(int block);
 
-  /// Whether every block has sent a heartbeat: then all have joined their
-  /// neighbours.
+  /// Whether every block that hasn't ended has sent a heartbeat: then all have
+  /// joined their neighbours.
   bool all_heard() const;
   /// The worker that has stalled for longest, if for at least `deadline`: its
   /// process says nothing at all, or works without progress. An action moves a

@@ -34,7 +34,8 @@ void report_done(int block, std::int64_t phase, const std::string& actions,
 }
 
 void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
-                      const SeatRunner& runner, FedSource* fed) {
+                      const SeatRunner& runner, FedSource* fed,
+                      const LinkToNewcomer& link_to_newcomer) {
   std::optional<FreeLoop> free;
   if (runs_free(plans.at(0))) free.emplace(plans, seat, runner);
   std::optional<std::int64_t> pipe;
@@ -44,6 +45,14 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
     if (message->kind == MessageKind::clock) {
       control.sender->send(
           control_message(MessageKind::clock, ClockAnswer{steady_seconds()}));
+      continue;
+    }
+    if (message->kind == MessageKind::newcomer) {
+      const auto newcomer = said_in<Newcomer>(*message);
+      if (auto link = link_to_newcomer(newcomer))
+        seat.admit(newcomer.replica, *std::move(link));
+      else
+        control.sender->send(*message);
       continue;
     }
     const auto grant = said_in<Grant>(*message);
@@ -84,10 +93,14 @@ std::shared_ptr<Sink> control_sink(Sender& control) {
 
 void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Seat>()>& make,
-                const SeatRunner& runner, FedSource* fed) {
+                const SeatRunner& runner, FedSource* fed,
+                const LinkToNewcomer& link_to_newcomer) {
+  // Goes after a report: when its links end, others report that.
+  std::unique_ptr<Seat> seat;
   try {
-    const std::unique_ptr<Seat> seat = make();
-    carry_out_grants(block, plans, control, *seat, runner, fed);
+    seat = make();
+    carry_out_grants(block, plans, control, *seat, runner, fed,
+                     link_to_newcomer);
     control.sender->close();
   } catch (const std::exception& error) {
     runner.fail();

@@ -353,6 +353,15 @@ struct LostReplica {
   SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
 };
 
+/// A replica has joined the run, at the place of one that was lost, or that was
+/// free.
+struct JoinedReplica {
+  std::int64_t turn = 0;  ///< with which it begins
+  int replica = 0;
+
+  SLUICE_RECORD("joined_replica", turn, replica)
+};
+
 /// A replica that was lost is there again: the run was continued, or restarted.
 struct ReturnedReplica {
   std::int64_t turn = 0;  ///< with which it begins

@@ -40,7 +40,9 @@ class SteppedCentre : public CentreRule {
             .missed = missed};
   }
 
-  void take_back(int member) override { taken_.give(member); }
+  ServerAnswer take_back(int member) override {
+    return {.tensors = taken_.give(member), .clock = clock()};
+  }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());

@@ -47,7 +47,7 @@ class SummingCentre final : public CentreRule {
             .clock = clock_.item<std::int64_t>()};
   }
 
-  void take_back(int /*member*/) override {}
+  ServerAnswer take_back(int member) override { return give(member); }
 
   Tensors consensus() const override { return unnamed_copies(weights_); }
 
@@ -95,7 +95,7 @@ class AveragingCentre final : public CentreRule {
     return {.tensors = taken_.give(member)};
   }
 
-  void take_back(int member) override { taken_.give(member); }
+  ServerAnswer take_back(int member) override { return give(member); }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());

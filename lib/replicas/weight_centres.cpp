@@ -35,7 +35,9 @@ class MovementCentre final : public CentreRule {
     return {.tensors = taken_.give(push.member)};
   }
 
-  void take_back(int member) override { taken_.give(member); }
+  ServerAnswer take_back(int member) override {
+    return {.tensors = taken_.give(member)};
+  }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());
@@ -68,7 +70,9 @@ class ElasticCentre final : public CentreRule {
     return {.tensors = std::move(pulls)};
   }
 
-  void take_back(int /*member*/) override {}
+  ServerAnswer take_back(int /*member*/) override {
+    return {.tensors = consensus()};
+  }
 
   Tensors consensus() const override { return unnamed_copies(centre_); }
 
@@ -117,12 +121,13 @@ class PairCentre final : public CentreRule {
 
   void lose(int member) override { lost_.insert(member); }
 
-  void take_back(int member) override {
+  ServerAnswer take_back(int member) override {
     lost_.insert(member);
-    const Tensors mean = consensus();
+    Tensors mean = consensus();
     lost_.erase(member);
     copy_into(by_block(own_, member), mean);
     copy_into(taken_.by(member), mean);
+    return {.tensors = std::move(mean)};
   }
 
   /// The mean of all that are there.

@@ -84,6 +84,8 @@ class ReplicaSync {
   /// No batch in flight may refer to them as they are.
   void before_forward();
 
+  /// Calls CentreLink::admit().
+  void admit(int member, Link link) { centre_->admit(member, std::move(link)); }
   /// Calls CentreLink::deal().
   std::optional<std::int64_t> deal(std::int64_t first, std::int64_t end) {
     return centre_->deal(first, end);

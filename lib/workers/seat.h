@@ -138,6 +138,11 @@ class Seat {
   /// Called after restore() where another replica of the block was lost, and
   /// begins with the weights of the block's centre, if that lies here.
   void rejoin(int replica) { replicas_.rejoin(replica); }
+  /// Lets a replica join the run, between two grants, where the block's centre
+  /// lies here.
+  void admit(int replica, Link link) {
+    replicas_.admit(replica, std::move(link));
+  }
   /// To be called before the first action: sends again the messages that were
   /// in flight in the checkpoint of a continued run. `first` is the run's first
   /// grant.
@@ -208,6 +213,7 @@ class Seat {
   void show_exchanged(const Action& settle);
   void note_visit(const Action& settle, const CentreVisit& visit);
   void take_combined(const Tensors& combined);
+  void enter_run(const SeatEntry& entry);
   void take_shared();
   UpdateInfo info_of(const Action& action) const;
   void evaluate(const Action& action);

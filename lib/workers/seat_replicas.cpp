@@ -1,4 +1,5 @@
 // The work of a seat with the other replicas of its block.
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -86,6 +87,7 @@ void Seat::take(const Action& settle, ExchangeResult taken) {
   }
   if (taken.visit) note_visit(settle, *taken.visit);
   if (taken.weights) take_combined(*taken.weights);
+  if (taken.entry) enter_run(*taken.entry);
   if (taken.gathered) take_weights(settle);
   replicas_.keep(std::move(taken));
 }
@@ -126,6 +128,17 @@ void Seat::take_combined(const Tensors& combined) {
   trained_.assign(combined, view_->next_weights());
   view_->after_update();
   ++version_;
+}
+
+/// Begins with what the centre has. No batch is under way.
+void Seat::enter_run(const SeatEntry& entry) {
+  const at::NoGradGuard no_grad;
+  take_combined(entry.weights);
+  if (replicas_.pushes_gradients()) version_ = entry.clock;
+  if (!entry.buffers) return;
+  const Tensors mine = values_of(block_.buffers());
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    mine[i].copy_(entry.buffers->at(i));
 }
 
 }  // namespace sluice

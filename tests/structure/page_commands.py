@@ -44,6 +44,7 @@ NOT_TRIED = [
     ("srun", "needs Slurm; RankRuns have ranks"),
     ("mpirun", "needs MPI; RankRuns have ranks"),
     ("torchrun", "needs PyTorch's launcher; RankRuns have ranks"),
+    ("sluice join", "needs a run that goes on; Joined"),
     ("sluice data fetch", "it takes a network; FetchCommand"),
     ("sluice sweep CONFIG optimizer.lr=0.1,0.01 --launcher slurm",
      "needs Slurm; SlurmSweeps"),

@@ -317,6 +317,31 @@ void check_uneven_replicas(const Experiment& experiment, const Fields& top) {
                            list));
 }
 
+/// Places of replicas that come later.
+void check_start_with(const Experiment& experiment, const Fields& top) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (replicas.starts_with_all()) return;
+  const auto refuse = [&](const std::string& why) {
+    top.reject("replicas",
+               fmt::format("start_with = {}: {}", replicas.start_with, why));
+  };
+  if (replicas.start_with >= replicas.count)
+    refuse(
+        fmt::format("count = {} leaves no place for others: leave "
+                    "start_with out, or set a larger count",
+                    replicas.count));
+  if (experiment.engine != Engine::processes)
+    refuse(
+        fmt::format("others join as processes: set engine = 'processes', "
+                    "or leave start_with out"));
+  if (!can_be_joined(experiment))
+    refuse(
+        "others can join where none waits for all and work follows speed, on "
+        "CPUs: set schedule = 'free', deal = 'arrival', and policy = 'server', "
+        "'elastic' or 'average' with a quorum below start_with, or leave "
+        "start_with out");
+}
+
 /// NCCL sums between GPUs.
 void check_nccl_devices(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.uses_nccl()) return;
@@ -329,6 +354,12 @@ void check_nccl_devices(const Experiment& experiment, const Fields& top) {
 
 }  // namespace
 
+bool can_be_joined(const Experiment& experiment) {
+  const RunPlan& plan = experiment.plans.front();
+  return survives_loss(plan) && plan.blocks.front().micro_batches.by_arrival &&
+         !plan.blocks.front().placement.is_shared() && !uses_gpus(experiment);
+}
+
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   if (experiment.replicas.are_uneven()) check_uneven_replicas(experiment, top);
@@ -340,6 +371,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
   check_shared(experiment, top);
   check_elastic(experiment, top);
   check_adoption(experiment, top);
+  check_start_with(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

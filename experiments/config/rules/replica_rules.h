@@ -9,6 +9,10 @@ namespace sluice {
 /// plans made.
 void check_replicas(const Experiment& experiment, const Fields& top);
 
+/// Whether replicas may join the run, by `sluice join`, while it goes on: at
+/// the places of those that it has lost, or never had.
+bool can_be_joined(const Experiment& experiment);
+
 /// Says in `left_out` that with one replica, which sends nothing,
 /// nothing is compressed.
 void tell_lone_compressor(Experiment& experiment);

@@ -51,6 +51,19 @@ std::optional<std::string> until(std::int64_t turn, std::string_view line) {
   return std::nullopt;
 }
 
+/// The line without what its replica has done since it joined at that turn or
+/// later.
+std::string before_entry(std::int64_t turn, const std::string& line) {
+  const std::vector<Action> actions = actions_from_text(line);
+  const auto entry =
+      std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
+        return action.kind == ExchangeKind::entry && action.batch >= turn;
+      });
+  return entry == actions.end()
+             ? line
+             : to_text(std::vector<Action>(actions.begin(), entry));
+}
+
 /// All lines up to a checkpoint; nothing when one of them doesn't come so far.
 /// Lines of returning replicas come to it from wherever they were.
 std::optional<std::vector<std::string>> until(
@@ -62,8 +75,10 @@ std::optional<std::vector<std::string>> until(
   for (const std::string& line : lines) {
     std::optional<std::string> part = until(turn, line);
     const int replica = static_cast<int>(std::ssize(all) / depth) + 1;
-    if (!part && returning.replicas.contains(replica))
-      part = fmt::format("{}{}C{}", line, line.empty() ? "" : " ", turn);
+    if (!part && returning.replicas.contains(replica)) {
+      part = before_entry(turn, line);
+      *part += fmt::format("{}C{}", part->empty() ? "" : " ", turn);
+    }
     if (!part) return std::nullopt;
     all.push_back(std::move(*part));
   }
@@ -101,18 +116,39 @@ OpValues<std::int64_t> newest_of(const std::vector<Action>& actions) {
 }  // namespace
 
 ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next,
-                               int replicas)
+                               int replicas, int started)
     : lines_(static_cast<std::size_t>(blocks)),
       next_(std::move(next)),
-      replicas_(replicas) {}
+      replicas_(replicas) {
+  const int there = started == 0 ? blocks : started;
+  for (int block = there + 1; block <= blocks; ++block)
+    by_block(lines_, block).is_there = false;
+}
+
+/// Nothing: the block should have saved that turn, and hasn't.
+std::optional<std::string> ScheduleRecord::Line::until(
+    std::int64_t turn) const {
+  if (turn <= joined_turn) return text.substr(0, joined_at);
+  return is_there ? sluice::until(turn, text) : text;
+}
+
+void ScheduleRecord::set_replica(int replica,
+                                 const std::function<void(Line&)>& set) {
+  const int depth = static_cast<int>(std::ssize(lines_)) / replicas_;
+  for (int block = 1; block <= depth; ++block)
+    set(by_block(lines_, (replica - 1) * depth + block));
+}
 
 void ScheduleRecord::write(const Record& record) {
   const auto done = record.as<records::Actions>();
-  if (const auto lost = record.as<records::LostReplica>()) {
-    const int depth = static_cast<int>(std::ssize(lines_)) / replicas_;
-    for (int block = 1; block <= depth; ++block)
-      by_block(lines_, (lost->replica - 1) * depth + block).is_lost = true;
-  }
+  if (const auto lost = record.as<records::LostReplica>())
+    set_replica(lost->replica, [](Line& line) { line.is_there = false; });
+  if (const auto joined = record.as<records::JoinedReplica>())
+    set_replica(joined->replica, [&](Line& line) {
+      line.is_there = true;
+      line.joined_at = line.text.size();
+      line.joined_turn = joined->turn;
+    });
   if (!done) return next_->write(record);
   Line& line = by_block(lines_, done->block);
   if (std::exchange(line.phase, done->phase) != done->phase)
@@ -126,7 +162,8 @@ void ScheduleRecord::recall(const std::string& folder) {
   check_blocks(texts.size(), static_cast<int>(lines_.size()), path);
   for (std::size_t k = 0; k < texts.size(); ++k) {
     const std::vector<Action> actions = actions_from_text(texts[k]);
-    lines_[k] = {texts[k], actions.empty() ? 0 : actions.back().phase};
+    lines_[k].text = texts[k];
+    lines_[k].phase = actions.empty() ? 0 : actions.back().phase;
   }
 }
 
@@ -145,10 +182,9 @@ void ScheduleRecord::save_until(std::int64_t turn,
                                 const std::string& folder) const {
   std::vector<std::string> lines;
   for (const Line& line : lines_) {
-    const auto part =
-        line.is_lost ? std::optional(line.text) : until(turn, line.text);
+    auto part = line.until(turn);
     SLUICE_CHECK(part, "a block has saved turn {} and didn't tell", turn);
-    lines.push_back(*part);
+    lines.push_back(*std::move(part));
   }
   write_lines(lines, folder);
 }
@@ -174,7 +210,9 @@ std::vector<Action> with_turns(const BlockPlan& plan,
   for (Action& action : actions) {
     if (action.op == Op::forward)
       newest = plan.micro_batches.turn_of(action.batch);
-    if (action.kind == ExchangeKind::agreement) newest = action.batch - 1;
+    const bool is_between_turns = action.kind == ExchangeKind::agreement ||
+                                  action.kind == ExchangeKind::entry;
+    if (is_between_turns) newest = action.batch - 1;
     action.turn = row_of(action.op).is_training ? newest : newest + 1;
   }
   return actions;

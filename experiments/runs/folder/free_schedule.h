@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,8 +20,10 @@ namespace sluice {
 /// engine they come from, and passes all others on.
 class ScheduleRecord final : public Sink {
  public:
-  /// blocks: of all replicas together.
-  ScheduleRecord(int blocks, std::shared_ptr<Sink> next, int replicas = 1);
+  /// blocks: of all replicas together. started: those of the replicas that are
+  /// there from the start, the first ones; 0: all.
+  ScheduleRecord(int blocks, std::shared_ptr<Sink> next, int replicas = 1,
+                 int started = 0);
 
   void write(const Record& record) override;
   /// Goes on from what the folder's schedule.txt says. Throws UserError when it
@@ -29,16 +33,21 @@ class ScheduleRecord final : public Sink {
   /// to_text() for actions. Throws UserError when that can't be written.
   void save(const std::string& folder) const;
   /// Saves the order up to the checkpoint of that turn, which all blocks have
-  /// saved, but for those of lost replicas, of which all is there.
+  /// saved, but for those of replicas that weren't there then: of these, what
+  /// was before.
   void save_until(std::int64_t turn, const std::string& folder) const;
 
  private:
   struct Line {
     std::string text = {};
     std::int64_t phase = 0;  ///< of its last action
-    bool is_lost = false;
+    bool is_there = true;
+    std::size_t joined_at = 0;      ///< size of the text before it joined last
+    std::int64_t joined_turn = -1;  ///< its first turn then
+    std::optional<std::string> until(std::int64_t turn) const;
   };
   std::vector<std::string> texts() const;
+  void set_replica(int replica, const std::function<void(Line&)>& set);
 
   std::vector<Line> lines_;  // index k-1
   std::shared_ptr<Sink> next_;
@@ -57,8 +66,8 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
 std::vector<Action> with_turns(const BlockPlan& plan,
                                std::vector<Action> actions);
 
-/// Replicas that a run has lost, and that begin again at a checkpoint to which
-/// their blocks need not have come.
+/// Replicas that a run has lost, or that weren't there from its start: a
+/// checkpoint is whole without their blocks, which may begin there.
 struct ReturningReplicas {
   std::set<int> replicas = {};
   std::int64_t of = 1;  ///< replicas that the run has

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <variant>
 
+#include "experiments/config/files/toml.h"
 #include "experiments/runs/folder/run_reader.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -15,10 +17,13 @@ std::set<int> returning_replicas(const Experiment& experiment,
   std::set<int> returning;
   if (checkpoint.empty() || !survives_loss(experiment.plans.front()))
     return returning;
-  for (int replica = 2; replica <= experiment.replicas.count; ++replica)
+  const int started = experiment.started_seats() / experiment.blocks();
+  for (int replica = 2; replica <= started; ++replica)
     if (!has_replica(checkpoint, replica)) returning.insert(replica);
   return returning;
 }
+
+namespace {
 
 std::set<int> lost_replicas(const std::string& folder) {
   RunReader reader(folder);
@@ -26,6 +31,29 @@ std::set<int> lost_replicas(const std::string& folder) {
   for (const auto& lost : reader.next<records::LostReplica>())
     replicas.insert(lost.replica);
   return replicas;
+}
+
+/// A number of the table `replicas` in the run's config.
+std::int64_t number_of_replicas(const std::string& folder, const char* key,
+                                std::int64_t otherwise) {
+  const ConfigNode config = read_toml_file(config_of_run(folder));
+  const ConfigNode* replicas = config.find("replicas");
+  const ConfigNode* found = replicas == nullptr ? nullptr : replicas->find(key);
+  const auto* number =
+      found == nullptr ? nullptr : std::get_if<std::int64_t>(&found->value);
+  return number == nullptr ? otherwise : *number;
+}
+
+}  // namespace
+
+ReturningReplicas replicas_with_gaps(const std::string& folder) {
+  ReturningReplicas all{lost_replicas(folder),
+                        number_of_replicas(folder, "count", 1)};
+  const std::int64_t started = number_of_replicas(folder, "start_with", 0);
+  if (started > 0)
+    for (std::int64_t replica = started + 1; replica <= all.of; ++replica)
+      all.replicas.insert(static_cast<int>(replica));
+  return all;
 }
 
 void check_losses(const Experiment& experiment, const std::string& folder,
@@ -42,16 +70,20 @@ void check_losses(const Experiment& experiment, const std::string& folder,
 }
 
 std::vector<records::ReturnedReplica> returned_replicas(
-    const std::vector<Record>& history, const RestartPoint& start) {
+    const std::vector<Record>& history, const RestartPoint& start,
+    int started) {
   std::map<int, records::LostReplica> lost_at;
   for (const Record& record : history) {
     if (const auto lost = record.as<records::LostReplica>())
       lost_at[lost->replica] = *lost;
     if (const auto returned = record.as<records::ReturnedReplica>())
       lost_at.erase(returned->replica);
+    if (const auto joined = record.as<records::JoinedReplica>())
+      lost_at.erase(joined->replica);
   }
   std::vector<records::ReturnedReplica> all;
   for (const auto& [replica, lost] : lost_at) {
+    if (replica > started) continue;
     const bool is_own = !start.returning.contains(replica);
     // Others have done its work where it had no share.
     const bool leaves_out = !is_own && lost.turns_left_out > 0;

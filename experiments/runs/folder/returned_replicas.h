@@ -1,10 +1,12 @@
 #pragma once
 
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "experiments/config/experiment.h"
+#include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/records.h"
@@ -19,9 +21,10 @@ namespace sluice {
 std::set<int> returning_replicas(const Experiment& experiment,
                                  const std::string& checkpoint);
 
-/// The replicas that a run in that folder has lost at any time. Their record
-/// may end before a checkpoint that they had saved.
-std::set<int> lost_replicas(const std::string& folder);
+/// The replicas that a run in that folder has lost at any time, and those that
+/// it has not started with. Their record may end before a checkpoint that they
+/// had saved.
+ReturningReplicas replicas_with_gaps(const std::string& folder);
 
 /// Throws UserError where a checkpoint of the run in that folder lacks a
 /// replica of which no record says that it was lost: a file has gone.
@@ -30,8 +33,9 @@ void check_losses(const Experiment& experiment, const std::string& folder,
 
 /// Records of the replicas that were lost in the part of the run that is
 /// continued, and have not been there since. history: the records of that part,
-/// in order.
+/// in order. started: replicas that the run starts with; others don't return.
 std::vector<records::ReturnedReplica> returned_replicas(
-    const std::vector<Record>& history, const RestartPoint& start);
+    const std::vector<Record>& history, const RestartPoint& start,
+    int started = std::numeric_limits<int>::max());
 
 }  // namespace sluice

@@ -117,17 +117,6 @@ std::vector<Record> records_until(const RestartPoint& from,
   return found;
 }
 
-/// Number of replicas of the run in a folder, by its config.
-std::int64_t replicas_in(const std::string& folder) {
-  const ConfigNode config = read_toml_file(config_of_run(folder));
-  const ConfigNode* replicas = config.find("replicas");
-  const ConfigNode* count =
-      replicas == nullptr ? nullptr : replicas->find("count");
-  const auto* number =
-      count == nullptr ? nullptr : std::get_if<std::int64_t>(&count->value);
-  return number == nullptr ? 1 : *number;
-}
-
 /// Whether the path is a checkpoint of a turn after `turn`, or part of one.
 bool is_checkpoint_after(std::int64_t turn, const fs::path& path) {
   return path.filename().string().starts_with("turn-") &&
@@ -195,12 +184,13 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
 void RunFolder::rewind(const RestartPoint& to) {
   history_ = records_until(to, path_);
   const bool is_recorded = fs::exists(schedule_of_run(path_));
-  const std::int64_t replicas = is_recorded ? replicas_in(path_) : 1;
+  const ReturningReplicas gaps =
+      is_recorded ? replicas_with_gaps(path_) : ReturningReplicas();
   if (is_recorded)
     cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
-                 path_, {lost_replicas(path_), replicas});
+                 path_, gaps);
   if (fs::exists(schedule_of_run(path_)))
-    leave_out_undone(path_, replicas, history_);
+    leave_out_undone(path_, gaps.of, history_);
   write_records(metrics_of_run(path_), history_);
   remove_tree(rest_of_metrics(path_));
   std::error_code none_yet;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/config/rules/replica_rules.h"
+#include "experiments/runs/processes/door.h"
 #include "experiments/runs/processes/ranks.h"
 #include "experiments/runs/processes/roll_call.h"
 #include "experiments/runs/ranks/note.h"
@@ -63,7 +65,7 @@ class MeetingPlace {
     };
     rendezvous_.emplace(io_, std::move(options));
     if (place.rank && place.rank->one_host)
-      note_.emplace(place.rank->job,
+      note_.emplace(path_of_note(place.rank->job),
                     Note{.address = rendezvous_->address(),
                          .secret = secret_,
                          .folder = std::filesystem::absolute(place.folder),
@@ -72,7 +74,7 @@ class MeetingPlace {
   }
 
   std::string address() const { return rendezvous_->address(); }
-  std::string secret() const { return secret_.text(); }
+  const Secret& secret() const { return secret_; }
   Deadline deadline() const { return deadline_; }
 
   std::vector<Link> meet(const std::function<void()>& check_children) {
@@ -216,10 +218,13 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
                                           .faults = place.faults,
                                           .local_rank = local_rank});
   };
+  const bool survives_loss = goes_on_without_replicas(parts.experiment);
+  const bool is_open = survives_loss && can_be_joined(parts.experiment) &&
+                       parts.batches == Batches::of_data;
   return make_process_crew(
       parts.experiment.seats(),
       {.command = command,
-       .input = meeting->secret(),
+       .input = meeting->secret().text(),
        .meet = [=](const auto& check) { return meeting->meet(check); },
        .all_joined =
            [=, &experiment = parts.experiment, sink = sink_for(parts.events)] {
@@ -230,7 +235,12 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
        .process_of = process_of,
        .names = parts.experiment.seat_names(),
        .deadline = meeting->deadline(),
-       .survives_loss = goes_on_without_replicas(parts.experiment)},
+       .survives_loss = survives_loss,
+       .started = parts.experiment.started_seats(),
+       .newcomers = is_open
+                        ? std::make_shared<Door>(parts.experiment, place.folder,
+                                                 place.door, meeting->secret())
+                        : nullptr},
       parts.events, parts.ahead);
 }
 

@@ -38,7 +38,10 @@ struct VirtualTime {
 struct ProcessPlace {
   std::string folder = {};  ///< workers read their config there
   WorkerProgram program = {};
-  std::string faults = {};        ///< that worker processes make happen
+  std::string faults = {};  ///< that worker processes make happen
+  /// Address of this host at which replicas of others may join; empty: those
+  /// of this host.
+  std::string door = {};
   std::optional<Rank> rank = {};  ///< our 0, when others started the workers
   /// Called once all workers have joined.
   std::function<void()> on_begin = nullptr;

@@ -110,7 +110,7 @@ constexpr std::chrono::seconds kTimeToTellRank0 = 2 * kTimeToCall;
 /// Posts the reason, and waits until rank 0 has taken the note.
 void post_for_rank_0(const Rank& rank, const std::string& reason) {
   const auto end = std::chrono::steady_clock::now() + kTimeToTellRank0;
-  const PostedNote note(job_of_ended(rank.job, rank.number),
+  const PostedNote note(path_of_note(job_of_ended(rank.job, rank.number)),
                         {.refusal = reason});
   while (std::filesystem::exists(note.path()) &&
          std::chrono::steady_clock::now() < end)
@@ -120,7 +120,7 @@ void post_for_rank_0(const Rank& rank, const std::string& reason) {
 /// Posts the reason, and waits until all other ranks have said that they ended.
 void post_for_others(const Rank& rank, const std::string& reason) {
   const auto end = std::chrono::steady_clock::now() + kTimeToCall;
-  const PostedNote note(rank.job, {.refusal = reason});
+  const PostedNote note(path_of_note(rank.job), {.refusal = reason});
   EndedRanks ended(rank);
   while (ended.count() + 1 < rank.count &&
          std::chrono::steady_clock::now() < end) {

@@ -60,9 +60,8 @@ void check_continuable(const Experiment& experiment,
   if (!runs_free(experiment.plans.front())) return;
   const RestartPoint from = last_checkpoint(folder);
   check_losses(experiment, folder, from.checkpoint);
-  const ReturningReplicas returning{lost_replicas(folder),
-                                    experiment.replicas.count};
-  if (!is_recorded_until(from.turn, experiment.seats(), folder, returning))
+  if (!is_recorded_until(from.turn, experiment.seats(), folder,
+                         replicas_with_gaps(folder)))
     throw UserError(
         "{}: isn't the record of {} blocks up to turn {}, without which they "
         "can't go on with schedule = 'free': the run had another schedule or "

@@ -16,6 +16,7 @@
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/processes/own_terms.h"
 #include "experiments/runs/ranks/cut_off.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/seats/devices.h"
@@ -133,8 +134,10 @@ int run_worker_process(
   const Experiment experiment =
       read(read_toml_file(config_of_run(arguments.folder)));
   prepare_process(experiment);
+  RankHooks hooks;
+  if (arguments.joins > 0) hooks.terms = to_text(terms_of(experiment, 0));
   if (seats_beside(experiment.plans.front(), arguments.block).size() == 1)
-    return work_in_run(experiment, arguments, secret, {}, batches);
+    return work_in_run(experiment, arguments, secret, hooks, batches);
   return work_beside_each_other(experiment, arguments, secret, batches);
 }
 
@@ -190,6 +193,9 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   SeatLinks joined = with_waits_shown(
       join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
       experiment, block, heartbeat_period(options.deadline));
+  const auto to_newcomer = [&](const Newcomer& newcomer) {
+    return link_to_newcomer(io, experiment, block, newcomer, options);
+  };
   SeatLinks links = around_gpu(std::move(joined), gpu, experiment, block);
   if (rank.joined) rank.joined(links.run);
   injector.tell(control_sink(*links.control.sender));
@@ -218,12 +224,16 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   SeatRunner runner(heartbeat, injector.around());
   if (order) runner.share(std::move(order));
   try {
-    run_worker(block, experiment.plans, links.control, make, runner, fed.get());
+    run_worker(block, experiment.plans, links.control, make, runner, fed.get(),
+               to_newcomer);
   } catch (const std::exception& error) {
     if (session) session->break_off();
     // run_worker() has told the launcher, which prints it; but the launcher of
     // a rank may be what was lost, and its terminal another one.
-    if (arguments.parent == 0)
+    if (arguments.joins > 0)
+      say("sluice: {} ends: {}\n", experiment.seat_names().of(block),
+          reason_of_end(error, *links.control.receiver));
+    else if (arguments.parent == 0)
       say("sluice: rank {} ({}) ends: {}\n", block - 1,
           experiment.seat_names().of(block),
           reason_of_end(error, *links.control.receiver));

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include "lib/base/files/errno_text.h"
 #include "lib/base/files/temporary_folder.h"
 #include "transport/links/file_descriptor.h"
+#include "transport/meeting/host_mark.h"
 
 namespace sluice {
 namespace {
@@ -47,7 +49,7 @@ std::optional<json> read_note(const std::string& path) {
   if (status.st_uid != ::getuid() || !S_ISREG(status.st_mode) ||
       (status.st_mode & 077U) != 0)
     throw UserError(
-        "{}: this should be our note of where the ranks meet, but another user "
+        "{}: this should be our note of where processes meet, but another user "
         "owns it or may read it; remove it",
         path);
   std::ifstream file(path);
@@ -57,9 +59,10 @@ std::optional<json> read_note(const std::string& path) {
   return note;
 }
 
-/// Whether the note's process lives; a job that was killed may have left a
-/// note.
+/// Whether the note's process lives, or is on another host; a job that was
+/// killed may have left a note.
 bool is_alive(const json& note) {
+  if (note.value("host", host_mark()) != host_mark()) return true;
   return ::kill(note.at("pid").get<pid_t>(), 0) == 0;
 }
 
@@ -70,7 +73,8 @@ Note note_from(const json& note, const std::string& path) {
           .secret = parse_secret(note.at("secret").get<std::string>(), path),
           .folder = note.at("folder"),
           .resume = note.at("resume"),
-          .faults = note.at("faults")};
+          .faults = note.at("faults"),
+          .replica = note.value("replica", 0)};
 }
 
 }  // namespace
@@ -79,14 +83,16 @@ std::string path_of_note(const std::string& job) {
   return fmt::format("{}/sluice-{}-{}", temporary_root(), ::getuid(), job);
 }
 
-PostedNote::PostedNote(const std::string& job, const Note& note)
-    : path_(path_of_note(job)) {
+PostedNote::PostedNote(std::string path, const Note& note)
+    : path_(std::move(path)) {
   const json text = {{"pid", ::getpid()},
+                     {"host", host_mark()},
                      {"address", note.address},
                      {"secret", note.secret.empty() ? "" : note.secret.text()},
                      {"folder", note.folder},
                      {"resume", note.resume},
                      {"faults", note.faults},
+                     {"replica", note.replica},
                      {"refusal", note.refusal}};
   const std::string beside = write_beside(path_, text.dump());
   std::error_code error;
@@ -113,6 +119,17 @@ std::string take_refusal(const std::string& job, int rank) {
   std::error_code ignored;
   fs::remove(path, ignored);
   return note->at("refusal");
+}
+
+std::optional<Note> take_note(const std::string& path) {
+  const std::string mine = fmt::format("{}-{}", path, ::getpid());
+  std::error_code error;
+  fs::rename(path, mine, error);  // of several processes one can
+  if (error) return std::nullopt;
+  const auto note = read_note(mine);
+  fs::remove(mine, error);
+  if (!note || !is_alive(*note)) return std::nullopt;
+  return note_from(*note, path);
 }
 
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {

@@ -199,7 +199,7 @@ void check_weights(const Experiment& experiment, const std::string& path) {
 }
 
 void check_resumable(const Experiment& experiment, const RunFiles& files) {
-  for (int seat = 1; seat <= experiment.seats(); ++seat)
+  for (int seat = 1; seat <= experiment.started_seats(); ++seat)
     make_seat(experiment, seat, {}, nullptr, files);
 }
 

@@ -6,14 +6,22 @@
 #include <string>
 #include <utility>
 
+#include "experiments/runs/seats/meeting_numbers.h"
 #include "experiments/runs/seats/neighbour_links.h"
+#include "experiments/runs/seats/ways.h"
 #include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/base/files/user_text.h"
 #include "lib/engines/control.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/schedules/plan/neighbours.h"
 
 namespace sluice {
 namespace {
+
+/// Time in which a replica that joins a run must have made its links, once its
+/// workers have called: replica 1 waits for it.
+constexpr std::chrono::seconds kTimeToJoin(10);
 
 const BlockPlan& plan_of(const Experiment& experiment, int seat) {
   return by_block(experiment.plans.front().blocks, seat);
@@ -50,7 +58,17 @@ std::vector<int> replicas_of(const Experiment& experiment, int seat) {
   return seats;
 }
 
-/// The neighbours of a seat, and the other replicas of its block.
+/// Whether a seat has a link with another replica of its block from the start.
+bool meets(const Experiment& experiment, int seat, int peer) {
+  if (peer == seat || peer > experiment.started_seats()) return false;
+  const BlockPlan& mine = plan_of(experiment, seat);
+  // The centre lies with replica 1.
+  return !mine.exchange.served || mine.replica == 1 ||
+         plan_of(experiment, peer).replica == 1;
+}
+
+/// The neighbours of a seat, and the other replicas of its block that it has
+/// links with.
 std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
   std::vector<PeerLink> peers;
   const auto add = [&](int peer, const Capacity& capacity) {
@@ -65,7 +83,8 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
     }
   if (experiment.replicas.uses_mpi()) return peers;
   for (const int peer : replicas_of(experiment, seat))
-    if (peer != seat) add(peer, {kExchangeCapacity, kExchangeCapacity});
+    if (meets(experiment, seat, peer))
+      add(peer, {kExchangeCapacity, kExchangeCapacity});
   return peers;
 }
 
@@ -89,14 +108,64 @@ std::map<int, Link> take_links(JoinedLinks& joined,
   return links;
 }
 
+/// Whether the launcher finds a worker that hangs, and ends it. One on another
+/// host may be cut off from it.
+bool is_supervised(const WorkerArguments& arguments) {
+  const bool is_far = arguments.joins > 0 && !is_of_one_host(arguments.address);
+  return arguments.parent != 0 && !is_far;
+}
+
+/// Joins where a replica joins the run: the newcomer itself, or replica 1.
+JoinedLinks join_newcomer(IoThread& io, const std::string& address,
+                          const MeetingNumbers& numbers, int seat,
+                          const std::vector<PeerLink>& peers,
+                          RendezvousOptions options) {
+  numbers.set_in(options);
+  std::vector<PeerLink> numbered = peers;
+  for (PeerLink& link : numbered)
+    link.peer = numbers.of(static_cast<int>(link.peer));
+  JoinedLinks found =
+      join(io, address, numbers.of(seat), numbered, std::move(options));
+  JoinedLinks joined;
+  joined.control = std::move(found.control);
+  joined.run = std::move(found.run);
+  for (auto& [number, link] : found.peers) {
+    const auto peer = static_cast<std::uint32_t>(numbers.seat_of(number));
+    joined.peers.emplace(peer, std::move(link));
+    joined.transports.emplace(peer, found.transports.at(number));
+  }
+  return joined;
+}
+
 }  // namespace
+
+std::optional<Link> link_to_newcomer(IoThread& io, const Experiment& experiment,
+                                     int seat, const Newcomer& newcomer,
+                                     RendezvousOptions options) {
+  options.patience = kTimeToJoin;
+  choose_transports(experiment, is_of_one_host(newcomer.address), options);
+  const SeatNames names = experiment.seat_names();
+  const int peer = (newcomer.replica - 1) * names.depth + names.block_of(seat);
+  try {
+    JoinedLinks joined = join_newcomer(
+        io, newcomer.address, MeetingNumbers(names, newcomer.replica), seat,
+        {{static_cast<std::uint32_t>(peer),
+          {kExchangeCapacity, kExchangeCapacity}}},
+        std::move(options));
+    return take_link(joined, peer);
+  } catch (const Error& error) {
+    say("sluice: {}: replica {} wanted to join, and didn't come: {}\n",
+        names.of(seat), newcomer.replica, text_of(error));
+    return std::nullopt;
+  }
+}
 
 SeatLinks join_others(IoThread& io, const Experiment& experiment,
                       const WorkerArguments& arguments,
                       RendezvousOptions options, FaultInjector& injector,
                       GpuLinks& gpu) {
-  if (arguments.parent != 0)
-    options.patience = options.deadline = kSupervisedDeadline;
+  if (arguments.parent != 0) options.patience = kSupervisedDeadline;
+  if (is_supervised(arguments)) options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
     options.damage = [&injector](std::uint32_t to, const Message& message,
                                  std::span<std::byte> frame) {
@@ -105,9 +174,14 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
   const int seat = arguments.block;
   const std::vector<PeerLink> peers = peers_of(experiment, seat);
   gpu.ask_for(peers, options);
+  const SeatNames names = experiment.seat_names();
   JoinedLinks joined =
-      join(io, arguments.address, static_cast<std::uint32_t>(seat), peers,
-           std::move(options));
+      arguments.joins > 0
+          ? join_newcomer(io, arguments.address,
+                          MeetingNumbers(names, names.replica_of(seat)), seat,
+                          peers, std::move(options))
+          : join(io, arguments.address, static_cast<std::uint32_t>(seat), peers,
+                 std::move(options));
   gpu.agree(joined);
   SeatLinks links;
   links.control = std::move(joined.control);

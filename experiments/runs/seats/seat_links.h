@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "experiments/runs/seats/gpu_links.h"
 #include "experiments/runs/seats/worker_arguments.h"
 #include "lib/base/messages/channel.h"
+#include "lib/engines/control_codec.h"
 #include "lib/engines/heartbeat.h"
 #include "transport/meeting/rendezvous.h"
 
@@ -32,6 +34,12 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
                       const WorkerArguments& arguments,
                       RendezvousOptions options, FaultInjector& injector,
                       GpuLinks& gpu);
+
+/// The link of a seat of replica 1 with that of a replica which joins the run;
+/// nothing, which is said on stderr: it didn't come.
+std::optional<Link> link_to_newcomer(IoThread& io, const Experiment& experiment,
+                                     int seat, const Newcomer& newcomer,
+                                     RendezvousOptions options);
 
 /// The links with what tensors on the seat's GPU need around them, if it has
 /// one.

@@ -22,7 +22,7 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   const Deadline deadline = std::chrono::seconds(experiment.timeout_seconds);
   // A process takes a while to load its libraries, on a busy machine.
   constexpr Deadline kStart = std::chrono::minutes(1);
-  return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
+  return {.blocks = static_cast<std::uint32_t>(experiment.started_seats()),
           .name =
               [names = experiment.seat_names()](std::uint32_t seat) {
                 // Checked, since a peer may say any number.
@@ -65,6 +65,7 @@ std::vector<std::string> sluice_worker(const std::string& program,
   if (arguments.local_rank >= 0)
     command.insert(command.end(),
                    {"--local-rank", std::to_string(arguments.local_rank)});
+  if (arguments.joins > 0) command.emplace_back("--joins");
   return command;
 }
 

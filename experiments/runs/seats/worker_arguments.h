@@ -47,9 +47,10 @@ struct WorkerArguments {
   std::string faults = {};
   /// Rank::local of the rank that it is, or whose worker; -1: of none.
   int local_rank = -1;
+  int joins = 0;  ///< 1: its replica joins a run that goes on
 
   SLUICE_RECORD("worker", folder, block, address, parent, resume, faults,
-                local_rank)
+                local_rank, joins)
 };
 
 /// Starts the program as that worker, whose parent is this process.

@@ -145,6 +145,9 @@ void Console::write(const Record& record) {
             ? fmt::format("{} turns of its share are left out",
                           lost->turns_left_out)
             : "do its work"));
+  if (const auto joined = record.as<records::JoinedReplica>())
+    leave(fmt::format("Replica {} joins the run, from turn {} on",
+                      joined->replica, joined->turn));
   if (const auto returned = record.as<records::ReturnedReplica>())
     leave(fmt::format("Replica {} is back after turn {}, with {}",
                       returned->replica, returned->turn,

@@ -12,6 +12,7 @@
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/maker.h"
 #include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/folder/run_reader.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
 #include "lib/base/by_block.h"
@@ -49,6 +50,13 @@ Experiment recorded_experiment(const std::string& folder) {
         "{}: replica {} was lost at turn {}, and nothing records when the "
         "others found that out",
         folder, lost->replica, lost->turn);
+  RunReader reader(folder);
+  if (!reader.next<records::JoinedReplica>().empty() ||
+      !experiment.replicas.starts_with_all())
+    throw UserError(
+        "{}: replicas joined it, or had places, and a replay has all of them "
+        "from the start",
+        folder);
   check_same_data(folder, experiment);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};

@@ -28,6 +28,8 @@ std::string_view name_of(MessageKind kind) {
       return "progress";
     case MessageKind::clock:
       return "clock";
+    case MessageKind::newcomer:
+      return "newcomer";
     case MessageKind::exchange:
       return "exchange";
   }
@@ -36,7 +38,7 @@ std::string_view name_of(MessageKind kind) {
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::exchange);
+         value <= static_cast<std::uint8_t>(MessageKind::newcomer);
 }
 
 std::size_t payload_bytes(const Message& message) {

@@ -24,6 +24,7 @@ enum class MessageKind : std::uint8_t {
   progress = 10,    ///< worker -> coordinator: that it lives, and how far it is
   clock = 11,       ///< coordinator -> worker: what is the time? And the answer
   exchange = 12,    ///< between replicas: what they exchange
+  newcomer = 13,  ///< coordinator -> worker: a replica joins; back: it doesn't
 };
 
 std::string_view name_of(MessageKind kind);

@@ -39,10 +39,13 @@ Centre::Centre(CentreSetup setup, Answer answer)
       answer_(std::move(answer)),
       served_(at::zeros({1}, at::kLong)),
       statistics_(static_cast<std::size_t>(setup_.members)),
+      lost_(setup_.absent),
       brought_(statistics_.size()),
       ready_(statistics_.size()),
       merges_seen_(statistics_.size(), 0) {
   if (setup_.quorum.is_there()) gathering_.emplace(setup_.quorum, members());
+  if (gathering_)
+    for (const int member : lost_) gathering_->lose(member, steady_seconds());
 }
 
 /// Fails with what goes wrong in it.
@@ -85,6 +88,8 @@ void Centre::respond(int member, const Message& message) {
       return take(member, number_in(message) != 0);
     case CentreMessage::arrival:
       return arrive(member, message);
+    case CentreMessage::entry:
+      return answer_(member, entry(member));
     default:
       throw LinkError("it has said {} to the centre", message.round);
   }
@@ -99,6 +104,7 @@ void Centre::open(int member, const CentreOpening& opening) {
     rule_->begin(values_of(opening.parameters), opening.clock);
   else
     restore(opening.state);
+  for (const int member : lost_) rule_->lose(member);
   for (const int returning : opening.returning) rule_->take_back(returning);
   for (const auto& each : std::exchange(before_, {})) each();
 }
@@ -232,6 +238,7 @@ void Centre::rest_if_all_are_there() {
                     .statistics = mean_in_order(brought),
                     .state = named_copies_of(state()),
                     .kept_bytes = kept_bytes()};
+  agreed_statistics_ = rest.statistics;
   if (setup_.quorum.follows_arrivals) rest.awaited = gathering_->awaited();
   for (const int member : std::exchange(arrived_, {}))
     answer_(member, message_of_rest(member == opener_ ? &rest : nullptr));
@@ -249,6 +256,23 @@ void Centre::leave(int member) {
     before_.emplace_back([this, member] { leave(member); });
   else
     guard("go on without a replica", [&] { lose(member); });
+}
+
+void Centre::admit(int member) {
+  if (failure_) return;
+  SLUICE_CHECK(lost_.erase(member) == 1,
+               "{}: replica {} joins, and is there already", setup_.name,
+               member);
+  if (gathering_) gathering_->admit(member);
+  by_block(merges_seen_, member) = merges_;
+  by_block(ready_, member).reset();
+}
+
+Message Centre::entry(int member) {
+  CentreEntry entry{.served = rule_->take_back(member),
+                    .statistics = agreed_statistics_};
+  entry.served.place = next_place();
+  return message_of(entry);
 }
 
 void Centre::lose(int member) {

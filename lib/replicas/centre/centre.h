@@ -28,6 +28,7 @@ struct CentreSetup {
   std::string name = {};  ///< of the block, in errors
   /// When it merges what replicas bring; none: it serves each by itself.
   Quorum quorum = {};
+  std::set<int> absent = {};  ///< replicas that aren't there yet
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
       make = nullptr;
 };
@@ -52,6 +53,9 @@ class Centre {
   /// vain, unless the quorum goes on without it (Quorum::survives_loss()), and
   /// it isn't the one that opens the centre, and gets what is agreed on.
   void leave(int member);
+  /// A replica that has left, or was never there, is there from now on. It asks
+  /// for its entry before all else.
+  void admit(int member);
   /// End of the grace of a quorum for which a replica waits, when come_due() is
   /// to be called; nothing: there is none.
   std::optional<SteadyTime> due() const;
@@ -66,6 +70,7 @@ class Centre {
   Message brought(Push push);
   void take(int member, bool told);
   void arrive(int member, const Message& message);
+  Message entry(int member);
   NamedTensors state() const;
   std::int64_t kept_bytes() const;
   std::int64_t next_place();
@@ -91,6 +96,7 @@ class Centre {
   std::vector<Tensors> statistics_;       // by replica, of arrived_
   std::set<int> arrived_;                 // wait until all rest
   std::set<int> lost_;                    // goes on without them
+  Tensors agreed_statistics_;             // at the last rest
 
   // With a quorum:
   std::optional<Gathering> gathering_;

@@ -16,15 +16,24 @@ namespace {
 /// Length of a wait: all that may happen rings the bell, so it needs no end.
 constexpr std::chrono::minutes kLong(1);
 
+/// The setup, where replicas without a link aren't there.
+CentreSetup with_absent(CentreSetup setup, const std::vector<Link>& links) {
+  for (int member = 1; member <= std::ssize(links); ++member)
+    if (!by_block(links, member).receiver) setup.absent.insert(member);
+  return setup;
+}
+
 }  // namespace
 
 CentreHost::CentreHost(CentreSetup setup, std::vector<Link> links, int threads,
                        std::shared_ptr<MemoryAccount> memory)
     : links_(std::move(links)),
-      centre_(std::move(setup), [this](int member, Message message) {
-        answer(member, std::move(message));
-      }) {
-  for (const Link& link : links_) link.receiver->ring(bell_);
+      centre_(with_absent(std::move(setup), links_),
+              [this](int member, Message message) {
+                answer(member, std::move(message));
+              }) {
+  for (const Link& link : links_)
+    if (link.receiver) link.receiver->ring(bell_);
   thread_ = std::thread(
       [this, threads, memory = std::move(memory)] { serve(threads, memory); });
 }
@@ -63,9 +72,33 @@ void CentreHost::wait_since(std::uint64_t rung) {
     bell_->wait(rung, std::chrono::ceil<std::chrono::milliseconds>(*due - now));
 }
 
+void CentreHost::admit(int member, Link link) {
+  {
+    const std::lock_guard lock(mutex_);
+    newcomers_.emplace_back(member, std::move(link));
+  }
+  bell_->ring();
+}
+
+bool CentreHost::take_newcomers() {
+  std::vector<std::pair<int, Link>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = std::exchange(newcomers_, {});
+  }
+  for (auto& [member, link] : all) {
+    link.receiver->ring(bell_);
+    Link& place = by_block(links_, member);
+    // The one before may have gone just now.
+    if (std::exchange(place, std::move(link)).receiver) centre_.leave(member);
+    centre_.admit(member);
+  }
+  return !all.empty();
+}
+
 /// Takes one message of each replica that has sent one.
 bool CentreHost::take_some() {
-  bool any = false;
+  bool any = take_newcomers();
   for (int member = 1; member <= centre_.members(); ++member) {
     const Link& link = by_block(links_, member);
     if (!link.receiver || !link.receiver->ready()) continue;
@@ -90,6 +123,7 @@ void CentreHost::take(int member) {
     by_block(links_, member) = {};
     return centre_.leave(member);
   }
+  take_newcomers();  // who were admitted before that was said
   if (message->round == static_cast<std::int64_t>(CentreMessage::end))
     by_block(links_, member) = {};
   else

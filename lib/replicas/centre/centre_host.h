@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/memory/account.h"
@@ -21,18 +23,24 @@ inline constexpr std::size_t kCentreCapacity = 4;
 /// replicas, in the order in which it comes, in a thread of its own.
 class CentreHost {
  public:
-  /// links: index r-1 for replica r. threads: of LibTorch, as the seats'.
-  /// memory: charged with what the centre keeps, if given.
+  /// links: index r-1 for replica r; without ends for one that isn't there.
+  /// threads: of LibTorch, as the seats'. memory: charged with what the centre
+  /// keeps, if given.
   CentreHost(CentreSetup setup, std::vector<Link> links, int threads,
              std::shared_ptr<MemoryAccount> memory = nullptr);
   /// Waits until all replicas have finished, or are gone.
   ~CentreHost();
+  /// A replica that has left, or was never there, joins, before anything that
+  /// another says after this call. Safe from any thread, while the host has a
+  /// replica.
+  void admit(int member, Link link);
   CentreHost(const CentreHost&) = delete;
   CentreHost& operator=(const CentreHost&) = delete;
 
  private:
   void serve(int threads, const std::shared_ptr<MemoryAccount>& memory);
   bool take_some();
+  bool take_newcomers();
   void take(int member);
   void answer(int member, Message message);
   void wait_since(std::uint64_t rung);
@@ -42,6 +50,8 @@ class CentreHost {
   std::vector<Link> links_;  // by replica; empty: it has ended
   std::vector<int> broken_;  // links that an answer found broken
   Centre centre_;
+  std::mutex mutex_;  // guards newcomers_
+  std::vector<std::pair<int, Link>> newcomers_;
   std::thread thread_;
 };
 

@@ -50,6 +50,16 @@ MergeResult CentreLink::take(bool told) {
   return merged_in(ask(message_of(told ? 1 : 0, CentreMessage::take)));
 }
 
+CentreEntry CentreLink::enter() {
+  const at::NoGradGuard no_grad;
+  return entry_in(ask(message_for(CentreMessage::entry)));
+}
+
+void CentreLink::admit(int member, Link link) {
+  SLUICE_CHECK(host_, "{}: the centre isn't beside replica {}", name_, member_);
+  host_->admit(member, std::move(link));
+}
+
 std::optional<std::int64_t> CentreLink::deal(std::int64_t first,
                                              std::int64_t end) {
   return dealt_in(ask(message_of(DealRequest{.first = first, .end = end})));

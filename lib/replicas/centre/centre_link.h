@@ -38,6 +38,10 @@ class CentreLink {
   /// Waits until that is merged, or until the grace of a quorum is over. told:
   /// a schedule says that it is time.
   MergeResult take(bool told);
+  /// Takes what a replica begins with that joins the run.
+  CentreEntry enter();
+  /// Lets another replica join, at the centre of this process.
+  void admit(int member, Link link);
   /// The next batch of those from `first` to before `end`, where a dealer deals
   /// (MicroBatches::by_arrival), at the centre of block 1; nothing: all are
   /// dealt. What a replica has when it is lost is dealt again.

@@ -262,6 +262,18 @@ std::optional<CentreAtRest> rest_in(const Message& message) {
   return rest;
 }
 
+Message message_of(const CentreEntry& entry) {
+  Message message = message_of(entry.served);
+  message.round = static_cast<std::int64_t>(CentreMessage::entry);
+  pack(entry.statistics, "statistics", message);
+  return message;
+}
+
+CentreEntry entry_in(const Message& message) {
+  return {.served = served_in(message),
+          .statistics = unpack(message, "statistics")};
+}
+
 Message message_of(const CentreFailure& failure) {
   Message message = message_of(failure.is_gone ? 1 : 0, CentreMessage::failure);
   pack_text(failure.text, "text", message);

@@ -24,6 +24,7 @@ enum class CentreMessage : std::int64_t {
   take,
   deal,
   arrival,
+  entry,
   end,
   failure
 };
@@ -66,6 +67,10 @@ Tensors statistics_in(const Message& message);
 /// nothing to others.
 Message message_of_rest(const CentreAtRest* rest);
 std::optional<CentreAtRest> rest_in(const Message& message);
+
+/// What it gives to a replica that joins.
+Message message_of(const CentreEntry& entry);
+CentreEntry entry_in(const Message& message);
 
 /// Why a centre has ended.
 struct CentreFailure {

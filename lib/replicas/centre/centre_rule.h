@@ -26,9 +26,10 @@ class CentreRule {
   virtual ServerAnswer give(int member);
   /// The replica is lost, and counts no more.
   virtual void lose(int member);
-  /// A lost replica begins again, with the weights of the centre, not with
-  /// those that it had taken last.
-  virtual void take_back(int member) = 0;
+  /// A replica that was lost, or never there, begins with the weights of the
+  /// centre, not with those that it had taken last. Returns them, which are not
+  /// written any more, and the clock.
+  virtual ServerAnswer take_back(int member) = 0;
   /// The weights that the centre has, new tensors.
   virtual Tensors consensus() const = 0;
   /// Tensors that go on over a checkpoint, and are restored in place.

@@ -43,6 +43,13 @@ struct MergeResult {
   std::int64_t turn = -1;  ///< the latest that has been merged
 };
 
+/// What a replica begins with that joins a run.
+struct CentreEntry {
+  ServerAnswer served = {};  ///< its place: among the pushes
+  /// Means that the replicas brought to the last rest; empty: there was none.
+  Tensors statistics = {};
+};
+
 /// What a centre begins with.
 struct CentreOpening {
   /// Parameters of the block, on the CPU, with the values that training begins

@@ -39,6 +39,7 @@ void FreeRunning::give(const Grant& grant) {
     next_ = plan().micro_batches.first_of(grant.first_turn);
     turn_ = grant.first_turn - 1;
     forwards_ = updates_;  // of a run that goes on
+    if (grant.joins) due_ = {entry(Op::exchange), entry(Op::settle)};
   }
   grant_ = grant;
   is_told_end_ = false;
@@ -109,6 +110,12 @@ Action FreeRunning::agreement(Op op) const {
   agreed.turn = grant_.end_turn;
   agreed.kind = ExchangeKind::agreement;
   return agreed;
+}
+
+Action FreeRunning::entry(Op op) const {
+  Action entered = action(op, grant_.first_turn);
+  entered.kind = ExchangeKind::entry;
+  return entered;
 }
 
 std::vector<Action> FreeRunning::after_turns() const {

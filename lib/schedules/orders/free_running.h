@@ -80,6 +80,7 @@ class FreeRunning {
   /// Actions that follow the turns of a grant, and have not been done.
   std::vector<Action> after_turns() const;
   Action agreement(Op op) const;
+  Action entry(Op op) const;
   /// The oldest batch of each kind that waits for something.
   std::vector<Action> overdue(const Ledger& ledger) const;
 

@@ -138,6 +138,10 @@ std::span<const ExchangeRow> exchange_rows() {
                   .name = "lesson of the input",
                   .number = 7,
                   .steps = steps_of_lesson},
+      ExchangeRow{.kind = entry,
+                  .name = "entry",
+                  .number = 8,
+                  .between = ExchangePartners::centre},
   };
   return kRows;
 }

@@ -62,6 +62,9 @@ class Gathering {
   void rest(int member, double time);
   /// Notes that the replica is lost: it brings nothing, and doesn't wait.
   void lose(int member, double time);
+  /// Notes that a replica which was lost, or never there, brings something from
+  /// now on.
+  void admit(int member) { lost_.erase(member); }
   bool waits(int member) const { return waiting_.contains(member); }
   /// Whether enough replicas wait for a merge.
   bool has_quorum() const;

@@ -33,21 +33,22 @@ inline constexpr std::size_t kOps = 11;
 /// first four a window of the block has, its plan says
 /// (ReplicaExchange::of_window()).
 enum class ExchangeKind : std::uint8_t {
-  none,         ///< of the other ops
-  gradients,    ///< of a window, to all
-  weights,      ///< after an update, or before it, to all
-  peers,        ///< gradients or weights, to some
-  push,         ///< to the centre, which gives weights
-  second,       ///< gradients once more (ReplicaExchange::rounds)
-  gather,       ///< parts of the weights, each updated by one replica
-  adoption,     ///< whole replicas, of which all adopt the best
-  pull,         ///< what a centre made of several pushes: a settle alone
-  agreement,    ///< what evaluations and checkpoints take
-  lesson,       ///< gradients of the lower end above the block
-  input_lesson  ///< gradients of the upper end below it
+  none,          ///< of the other ops
+  gradients,     ///< of a window, to all
+  weights,       ///< after an update, or before it, to all
+  peers,         ///< gradients or weights, to some
+  push,          ///< to the centre, which gives weights
+  second,        ///< gradients once more (ReplicaExchange::rounds)
+  gather,        ///< parts of the weights, each updated by one replica
+  adoption,      ///< whole replicas, of which all adopt the best
+  pull,          ///< what a centre made of several pushes: a settle alone
+  agreement,     ///< what evaluations and checkpoints take
+  lesson,        ///< gradients of the lower end above the block
+  input_lesson,  ///< gradients of the upper end below it
+  entry          ///< what a replica that joins begins with, from the centre
 };
 
-inline constexpr std::size_t kExchanges = 12;
+inline constexpr std::size_t kExchanges = 13;
 
 /// Name of an op for people and traces: "learn input".
 std::string_view name_of(Op op);

@@ -241,6 +241,9 @@ struct Grant {
   bool checkpoint = false;
   bool finish = false;  ///< nothing comes after this
   TurnPart part = TurnPart::whole;
+  /// The replica joins the run, which had begun without it: the first of its
+  /// grants begins with what the centre gives it.
+  bool joins = false;
 
   bool operator==(const Grant&) const = default;
 };

@@ -85,7 +85,7 @@ void Simulation::visit(int seat, const Action& action, double end) {
   centre.waiting.erase({centre.visitors.at(seat), seat});
   if (!centre.gathering) centre.visitors.erase(seat);
   ++centre.served;
-  if (centre.gathering) {
+  if (centre.gathering && action.kind == ExchangeKind::push) {
     centre.free_since = std::max(centre.free_since, end);
     return bring(mine, action.batch, end);
   }

@@ -8,11 +8,13 @@
 #include "lib/tensors/gpu/staging.h"
 #include "lib/workers/exchanges/exchange.h"
 #include "lib/workers/exchanges/published.h"
+#include "lib/workers/exchanges/statistics.h"
 
 namespace sluice {
 
 std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site);
 std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site);
+std::unique_ptr<Exchange> entry_from_centre(const ExchangeSite& site);
 
 namespace {
 
@@ -90,6 +92,32 @@ class Pulls final : public Exchange {
   const c10::Device device_;
 };
 
+class Entries final : public Exchange {
+ public:
+  explicit Entries(const ExchangeSite& site)
+      : centre_(*site.centre),
+        device_(site.block.device()),
+        statistics_(site.block, site.kind.mean_statistics) {}
+
+  void publish(const ExchangeContext& /*context*/) override {}
+
+  ExchangeResult settle(const ExchangeContext& /*context*/) override {
+    const at::NoGradGuard no_grad;
+    CentreEntry given = centre_.enter();
+    SeatEntry entry{.weights = on_device(given.served.tensors, device_),
+                    .clock = given.served.clock};
+    if (!given.statistics.empty())
+      entry.buffers = statistics_.with(on_device(given.statistics, device_));
+    return {.visit = CentreVisit{.place = given.served.place},
+            .entry = std::move(entry)};
+  }
+
+ private:
+  CentreLink& centre_;
+  const c10::Device device_;
+  const Statistics statistics_;
+};
+
 }  // namespace
 
 std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site) {
@@ -100,6 +128,11 @@ std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site) {
 std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site) {
   if (site.centre == nullptr) return nullptr;
   return std::make_unique<Pulls>(site);
+}
+
+std::unique_ptr<Exchange> entry_from_centre(const ExchangeSite& site) {
+  if (site.centre == nullptr) return nullptr;
+  return std::make_unique<Entries>(site);
 }
 
 }  // namespace sluice

@@ -47,6 +47,13 @@ struct AgreedWeights {
   Tensors buffers = {};  ///< of the block, in their order
 };
 
+/// What a seat begins with that joins a run.
+struct SeatEntry {
+  Tensors weights = {};
+  std::optional<Tensors> buffers = {};  ///< of the block, in their order
+  std::int64_t clock = 0;  ///< of the centre, where that makes the updates
+};
+
 /// What a seat has after an exchange is settled: what is there, it takes.
 struct ExchangeResult {
   std::optional<Tensors> gradients = {};  ///< in the place of the window's
@@ -58,6 +65,7 @@ struct ExchangeResult {
   std::optional<Tensors> lesson = {};  ///< gradients of its learners
   std::optional<AgreedWeights> agreed = {};
   std::optional<CentreVisit> visit = {};
+  std::optional<SeatEntry> entry = {};
   bool gathered = false;  ///< the weights are there, updated by all replicas
 };
 

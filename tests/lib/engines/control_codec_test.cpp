@@ -71,7 +71,7 @@ TEST(ControlMessage, ControlMessageOfAnotherBuildIsAnErrorThatSaysSo) {
 
 TEST(ControlCodec, WantsAllTheBytesAndNoMore) {
   const std::string bytes = control::encoded(kGrant);
-  EXPECT_EQ(bytes.size(), 9 * sizeof(std::int64_t));
+  EXPECT_EQ(bytes.size(), 10 * sizeof(std::int64_t));
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(control::decoded<Grant>(bytes.substr(0, size)));
   EXPECT_FALSE(control::decoded<Grant>(bytes + '\0'));

@@ -3,8 +3,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <deque>
 #include <future>
+#include <initializer_list>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/messages/memory_channel.h"
 #include "lib/metrics/clock_offset.h"
@@ -354,6 +359,182 @@ ClockOffset offset_of_worker(double ahead) {
   crew.give(turn(0));
   EXPECT_THROW(crew.wait(), LinkError);
   return offset;
+}
+
+/// Gives the news that the test has.
+class FakeNewcomers final : public Newcomers {
+ public:
+  void ring(std::shared_ptr<Bell> bell) override { bell_ = std::move(bell); }
+  void offer(int replica) override { offered.push_back(replica); }
+  void dismiss() override { is_dismissed = true; }
+  std::optional<NewcomerNews> next() override {
+    if (news_.empty()) return std::nullopt;
+    NewcomerNews news = std::move(news_.front());
+    news_.pop_front();
+    return news;
+  }
+  void say(NewcomerNews news) {
+    news_.push_back(std::move(news));
+    bell_->ring();
+  }
+  std::vector<int> offered = {};
+  bool is_dismissed = false;
+
+ private:
+  std::shared_ptr<Bell> bell_;
+  std::deque<NewcomerNews> news_;
+};
+
+/// Two replicas at work, and the place of a third.
+class JoinedCrew : public testing::Test {
+ protected:
+  using Kind = NewcomerNews::Kind;
+
+  JoinedCrew() {
+    std::vector<Link> links = std::move(ends_.crews);
+    third_ = std::move(links.back());
+    links.back() = {};
+    crew_.emplace(
+        std::move(links),
+        CrewEvents{
+            .reached = [&](int block, std::size_t n) { reached_[block] = n; },
+            .lost = [&](const LostReplica& l) { lost_ = l.replica; },
+            .joined = [&](const JoinedReplica& j) { joined_ = j; }},
+        2,
+        Supervision{
+            .board = &board_, .survives_loss = true, .newcomers = newcomers_},
+        SeatNames{.depth = 1, .replicas = 3});
+    for (int seat : {1, 2}) begin(seat);
+  }
+
+  void begin(int seat) {
+    const Link& worker = by_block(ends_.workers, seat);
+    worker.sender->send(control_message(MessageKind::progress, Progress{}));
+    for (int i = 0; i < ClockExchange::kQuestions; ++i)
+      worker.sender->send(clock_answer(0));
+  }
+  /// The next message but for questions of the time.
+  Message next_of(int seat) {
+    while (true) {
+      Message message = *by_block(ends_.workers, seat).receiver->receive();
+      if (message.kind != MessageKind::clock) return message;
+    }
+  }
+  void say_reached_by(std::initializer_list<int> seats) {
+    for (const int seat : seats) say_reached(by_block(ends_.workers, seat));
+  }
+  /// Lets the crew take what there is until the seat has carried out `n`.
+  void wait_for(int seat, std::size_t n) {
+    while (!reached_.contains(seat) || reached_[seat] < n) crew_->wait();
+  }
+  void wait_for_first(std::size_t n) { wait_for(1, n); }
+  void join_third() {
+    std::vector<Link> links;
+    links.push_back(std::move(third_));
+    newcomers_->say(
+        {.kind = Kind::joined, .replica = 3, .links = std::move(links)});
+  }
+
+  Ends ends_{3};
+  Link third_;
+  ProgressBoard board_{3};
+  std::shared_ptr<FakeNewcomers> newcomers_ = std::make_shared<FakeNewcomers>();
+  std::map<int, std::size_t> reached_;
+  int lost_ = 0;
+  std::optional<JoinedReplica> joined_;
+  std::optional<LinkedCrew> crew_;
+};
+
+TEST_F(JoinedCrew, BeginsWithTheNextGrantForWhichReplica1MakesItsLinkBefore) {
+  crew_->give(turn(0));
+  crew_->give(turn(1));
+  say_reached_by({1, 2});
+  wait_for_first(0);
+  EXPECT_THAT(newcomers_->offered, ElementsAre(3));
+  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
+  say_reached_by({1, 2});
+  wait_for_first(1);
+  crew_->give(turn(2));
+  EXPECT_EQ(crew_->progress().slowest, 2U);
+  EXPECT_EQ(said_in<Grant>(next_of(1)).first_turn, 0);
+  EXPECT_EQ(said_in<Grant>(next_of(1)).first_turn, 1);
+  const auto told = said_in<Newcomer>(next_of(1));
+  EXPECT_EQ(told.replica, 3);
+  EXPECT_EQ(told.address, "there");
+  EXPECT_FALSE(said_in<Grant>(next_of(1)).joins);
+  join_third();
+  begin(3);
+  say_reached_by({1, 2});
+  wait_for_first(2);
+  EXPECT_EQ(crew_->progress().slowest, 2U) << "the newcomer is still at it";
+  say_reached_by({3});
+  wait_for(3, 2);
+  ASSERT_TRUE(joined_.has_value());
+  EXPECT_EQ(joined_->first_grant, 2U);
+  const auto first = said_in<Grant>(next_of(3));
+  EXPECT_EQ(first.first_turn, 2);
+  EXPECT_TRUE(first.joins);
+  crew_->give(last_turn(3));
+  say_reached_by({1, 2, 3});
+  EXPECT_FALSE(said_in<Grant>(next_of(3)).joins);
+  while (!crew_->has_ended()) crew_->wait();
+  EXPECT_THAT(newcomers_->offered, ElementsAre(3)) << "nothing is left to do";
+}
+
+TEST_F(JoinedCrew, IsLostAsAnyOtherAndItsPlaceOfferedAgain) {
+  crew_->give(turn(0));
+  say_reached_by({1, 2});
+  wait_for_first(0);
+  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
+  crew_->give(turn(1));
+  join_third();
+  ends_.workers[2] = {};
+  say_reached_by({1, 2});
+  wait_for_first(1);
+  while (lost_ == 0) crew_->wait();
+  EXPECT_EQ(lost_, 3);
+  crew_->give(last_turn(2));
+  EXPECT_THAT(newcomers_->offered, ElementsAre(3, 3));
+  say_reached_by({1, 2});
+  while (!crew_->has_ended()) crew_->wait();
+}
+
+TEST_F(JoinedCrew, SendsANewcomerAwayThatReplica1DidNotMeet) {
+  crew_->give(turn(0));
+  say_reached_by({1, 2});
+  wait_for_first(0);
+  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
+  crew_->give(turn(1));
+  say_reached_by({1, 2});
+  wait_for_first(1);
+  crew_->give(turn(2));
+  ends_.workers[0].sender->send(
+      control_message(MessageKind::newcomer, Newcomer{.replica = 3}));
+  say_reached_by({1, 2});
+  wait_for_first(2);
+  EXPECT_TRUE(newcomers_->is_dismissed);
+}
+
+TEST_F(JoinedCrew, GoesOnWithoutANewcomerThatDoesNotCome) {
+  crew_->give(turn(0));
+  say_reached_by({1, 2});
+  wait_for_first(0);
+  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
+  crew_->give(turn(1));
+  say_reached_by({1, 2});
+  wait_for_first(1);
+  newcomers_->say({.kind = Kind::missing, .replica = 3});
+  crew_->give(turn(2));
+  say_reached_by({1, 2});
+  wait_for_first(2);
+  EXPECT_EQ(crew_->progress().slowest, 3U);
+  crew_->give(turn(3));
+  say_reached_by({1, 2});
+  wait_for_first(3);
+  EXPECT_THAT(newcomers_->offered, ElementsAre(3, 3));
+  crew_->give(last_turn(4));
+  say_reached_by({1, 2});
+  while (!crew_->has_ended()) crew_->wait();
 }
 
 TEST(LinkedCrew, MeasuresByHowMuchAWorkersClockIsAhead) {

@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/metrics/records.h"
+#include "lib/metrics/sink.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::free_schedule_test {
@@ -31,6 +33,11 @@ Record told(const std::string& kind, int block, std::int64_t batch) {
   record.set("batch", batch);
   return record;
 }
+
+class NoSink final : public Sink {
+ public:
+  void write(const Record& /*record*/) override {}
+};
 
 class RecordOfSchedule : public Program {
  protected:
@@ -80,6 +87,21 @@ TEST_F(RecordOfSchedule, GivesReplicasThatReturnTheCheckpointTheyBeginWith) {
             "F0 F1 B0 U0 C2 B1 U1 F2 B2 U2 C12\n"
             "F0 B0 U0 F1 B1 U1 C2 C12\n");
   EXPECT_TRUE(is_recorded_until(12, 2, folder_));
+}
+
+TEST_F(RecordOfSchedule, LeavesOutWhatAReplicaDidThatJoinedAfterTheCheckpoint) {
+  ScheduleRecord record(2, std::make_shared<NoSink>(), 2, 1);
+  record.write(actions(1, 0, "F0 B0 U0 C2"));
+  record.save_until(2, folder_);
+  EXPECT_EQ(text(), "F0 B0 U0 C2\n\n") << "the second isn't there yet";
+  record.write(records::JoinedReplica{.turn = 2, .replica = 2});
+  record.write(actions(2, 0, "X2.8 S2.8<5 F3 B3 U3 C4"));
+  record.write(actions(1, 0, "F2 B2 U2 C4"));
+  record.save_until(2, folder_);
+  EXPECT_EQ(text(), "F0 B0 U0 C2\n\n");
+  record.save_until(4, folder_);
+  cut_schedule(2, folder_, {{2}, 2});
+  EXPECT_EQ(text(), "F0 B0 U0 C2\nC2\n");
 }
 
 TEST_F(RecordOfSchedule, GoesWithTheRunThatBeginsAnew) {

@@ -122,4 +122,41 @@ TEST_F(Networks, ThatStayCutEndTheRunWhenReconnectHasPassed) {
               HasSubstr("no new connection was made within 2000 ms"));
 }
 
+/// A run on the first host, which a replica of the second joins.
+class JoinedNetworks : public Networks {
+ protected:
+  Outcome join(const std::string& network) {
+    const std::string script = write(
+        "host.sh",
+        fmt::format(
+            "host=$RANK\nunset RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR "
+            "MASTER_PORT\nexport SLUICE_HOST_MARK=$host\n"
+            "if [ $host = 0 ]; then\n"
+            "  {0} run {1} --dir {2} --door 10.77.0.1 transport=auto turns=48 "
+            "--inject 'slow block 1 x40; slow block 2 x40'\n"
+            "else\n"
+            "  for i in $(seq 400); do [ -e {2}/door.json ] && break; sleep "
+            "0.05; "
+            "done\n"
+            "  {0} join {2} --wait 60 >{3} 2>&1\n"
+            "fi\n",
+            SLUICE_PROGRAM,
+            write("joined.toml",
+                  config_with("engine = 'processes'\n"
+                              "schedule = 'free'\nblocks = 1\n"
+                              "replicas = {count = 3, start_with = 2, "
+                              "policy = 'server'}\n")),
+            path("run"), path("join.txt")));
+    return shell(with_network("--hosts 2 " + network, "bash " + script));
+  }
+};
+
+TEST_F(JoinedNetworks, HaveReplicasThatJoinFromOneHostTheRunOfAnother) {
+  const Outcome outcome = join("--delay 1");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("is lost")));
+  EXPECT_THAT(slurp(path("join.txt")), HasSubstr("the run is over"));
+}
+
 }  // namespace sluice::networks_test

@@ -36,7 +36,7 @@ Note example() {
 
 TEST(Note, ArrivesAsItWasPosted) {
   const Note note = example();
-  const PostedNote posted(test_job(), note);
+  const PostedNote posted(path_of_note(test_job()), note);
   const Note found = wait_for_note(test_job(), 1s);
   EXPECT_EQ(found.address, note.address);
   EXPECT_EQ(found.secret.text(), note.secret.text());
@@ -46,14 +46,15 @@ TEST(Note, ArrivesAsItWasPosted) {
 }
 
 TEST(Note, SaysThatThereWillBeNoRun) {
-  const PostedNote posted(test_job(), {.refusal = "the disk is full"});
+  const PostedNote posted(path_of_note(test_job()),
+                          {.refusal = "the disk is full"});
   EXPECT_THAT([] { wait_for_note(test_job(), 1s); },
               ThrowsMessage<UserError>(HasSubstr("the disk is full")));
 }
 
 TEST(Note, NoteOfARankThatHasEndedIsTakenOnce) {
   EXPECT_EQ(take_refusal(test_job(), 2), "");
-  const PostedNote posted(job_of_ended(test_job(), 2),
+  const PostedNote posted(path_of_note(job_of_ended(test_job(), 2)),
                           {.refusal = "no such file"});
   EXPECT_EQ(take_refusal(test_job(), 1), "");
   EXPECT_EQ(take_refusal(test_job(), 2), "no such file");
@@ -64,43 +65,43 @@ TEST(Note, IsWaitedFor) {
   std::optional<PostedNote> posted;
   std::thread poster([&] {
     std::this_thread::sleep_for(50ms);
-    posted.emplace(test_job(), example());
+    posted.emplace(path_of_note(test_job()), example());
   });
   EXPECT_EQ(wait_for_note(test_job(), 20s).folder, "/runs/one");
   poster.join();
 }
 
 TEST(Note, IsGoneWithItsObject) {
-  { const PostedNote posted(test_job(), example()); }
+  { const PostedNote posted(path_of_note(test_job()), example()); }
   EXPECT_THAT([] { wait_for_note(test_job(), 30ms); },
               ThrowsMessage<UserError>(HasSubstr("within 0.03 s")));
 }
 
 TEST(Note, CanBeReadByNobodyElse) {
-  const PostedNote posted(test_job(), example());
+  const PostedNote posted(path_of_note(test_job()), example());
   struct stat status = {};
   ASSERT_EQ(::stat(posted.path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
 }
 
 TEST(Note, ThatOthersCanReadIsRefused) {
-  const PostedNote posted(test_job(), example());
+  const PostedNote posted(path_of_note(test_job()), example());
   fs::permissions(posted.path(), fs::perms(0644));
   EXPECT_THAT([] { wait_for_note(test_job(), 1s); },
               ThrowsMessage<UserError>(HasSubstr("remove it")));
 }
 
 TEST(Note, NoteOfAProcessThatIsGoneDoesNotCount) {
-  const PostedNote posted(test_job(), example());
+  const PostedNote posted(path_of_note(test_job()), example());
   std::ofstream(posted.path()) << R"({"pid": 2147483646, "address": "x"})";
   EXPECT_THROW(wait_for_note(test_job(), 30ms), UserError);
 }
 
 TEST(Note, IsReplacedByTheNext) {
-  const PostedNote first(test_job(), example());
+  const PostedNote first(path_of_note(test_job()), example());
   Note other = example();
   other.folder = "/runs/two";
-  const PostedNote second(test_job(), other);
+  const PostedNote second(path_of_note(test_job()), other);
   EXPECT_EQ(wait_for_note(test_job(), 1s).folder, "/runs/two");
 }
 

@@ -35,7 +35,7 @@ class CallingRule final : public CentreRule {
   void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
   void merge(std::vector<Push> pushes) override { merged_(pushes.size()); }
   ServerAnswer give(int /*member*/) override { return {}; }
-  void take_back(int /*member*/) override {}
+  ServerAnswer take_back(int /*member*/) override { return {}; }
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 

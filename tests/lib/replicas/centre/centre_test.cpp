@@ -2,6 +2,7 @@
 #include "lib/replicas/centre/centre.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/base/messages/memory_channel.h"
 #include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/centre/centre_link.h"
 #include "lib/replicas/centre_rules.h"
@@ -316,6 +318,90 @@ TEST(CentreAtWork, GoesOnWithoutALostReplicaWhereEachIsServedByItself) {
   links[1]->finish();
 }
 
+/// A centre that two of three replicas come to, and the link to the host of the
+/// first.
+struct HalfFullCentre {
+  explicit HalfFullCentre(std::unique_ptr<CentreRule> rule,
+                          const Quorum& quorum = {}) {
+    std::vector<Link> of_centre(3);
+    std::vector<Link> ends(2);
+    for (std::size_t r = 0; r < ends.size(); ++r)
+      std::tie(ends[r], of_centre[r]) =
+          memory_link(kCentreCapacity, kCentreCapacity, kPatience);
+    const auto host = std::make_shared<CentreHost>(
+        setup_of(3, std::move(rule), quorum), std::move(of_centre), 1);
+    for (int member : {1, 2})
+      links.push_back(std::make_unique<CentreLink>(
+          std::move(by_block(ends, member)), member, 3, "block 1",
+          member == 1 ? host : nullptr));
+    links.front()->open({.parameters = {{"w", start()}}});
+  }
+  std::unique_ptr<CentreLink> admit_third() {
+    auto [mine, its] = memory_link(kCentreCapacity, kCentreCapacity, kPatience);
+    links.front()->admit(3, std::move(its));
+    return std::make_unique<CentreLink>(std::move(mine), 3, 3, "block 1");
+  }
+  CentreLinks links;
+};
+
+TEST(CentreAtWork, GivesItsWeightsAndStatisticsToAReplicaThatJoins) {
+  HalfFullCentre centre(movement_centre({{"w", start()}}, 3, 1));
+  CentreLinks& links = centre.links;
+  for (int member : {1, 2})
+    by_block(links, member)->arrive({at::ones({1}) * member});
+  for (int member : {1, 2}) by_block(links, member)->await_rest();
+  links[1]->visit({.member = 2, .tensors = {start() + 2}});
+  links.push_back(centre.admit_third());
+  const CentreEntry entry = links[2]->enter();
+  EXPECT_TRUE(entry.served.tensors.at(0).equal(start() + 2));
+  EXPECT_EQ(entry.served.place, 2) << "behind the push of the second replica";
+  EXPECT_EQ(entry.statistics.at(0).item<double>(), 1.5);
+  links[2]->visit({.member = 3, .tensors = {start() + 5}});
+  rest(links);
+  EXPECT_TRUE(rest_of(links).weights[0].equal(start() + 5))
+      << "its movement alone has been added";
+  finish(links);
+}
+
+// The next rest, and the next merge, are of all three.
+TEST(CentreAtWork, WaitsForAReplicaFromItsEntryOn) {
+  HalfFullCentre centre(summing_centre({{"w", start()}}, {}), {.least = 2});
+  CentreLinks& links = centre.links;
+  links.push_back(centre.admit_third());
+  links[2]->enter();
+  links[0]->arrive({});
+  links[1]->arrive({});
+  std::atomic<bool> rests = false;
+  std::jthread waiting([&] {
+    links[0]->await_rest();
+    rests = true;
+  });
+  links[2]->bring({.member = 3, .tensors = {start()}});
+  EXPECT_FALSE(links[2]->take(false).is_late) << "the others bring no more";
+  EXPECT_FALSE(rests);
+  links[2]->arrive({});
+  waiting.join();
+  links[1]->await_rest();
+  links[2]->await_rest();
+  finish(links);
+}
+
+TEST(CentreAtWork, HasThePlaceOfALostReplicaForAnother) {
+  HalfFullCentre centre(movement_centre({{"w", start()}}, 3, 1));
+  CentreLinks& links = centre.links;
+  for (int times = 0; times < 3; ++times) {
+    std::unique_ptr<CentreLink> third = centre.admit_third();
+    third->enter();
+    third->visit({.member = 3, .tensors = {start() + times}});
+    third.reset();
+    for (int member : {1, 2}) by_block(links, member)->arrive({});
+    for (int member : {1, 2}) by_block(links, member)->await_rest();
+  }
+  EXPECT_TRUE(rest_of(links).weights[0].equal(start() + 2))
+      << "the movements of all three have been added";
+  finish(links);
+}
+
 /// Fails when replica 2 comes.
 class FailingRule final : public CentreRule {
  public:
@@ -324,7 +410,7 @@ class FailingRule final : public CentreRule {
     TORCH_CHECK(push.member != 2, "the matrix is singular");
     return {.tensors = std::move(push.tensors)};
   }
-  void take_back(int /*member*/) override {}
+  ServerAnswer take_back(int /*member*/) override { return {}; }
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 };
@@ -357,7 +443,7 @@ class MergesOf final : public CentreRule {
     for (const Push& push : pushes) merges_.back().push_back(push.member);
   }
   ServerAnswer give(int /*member*/) override { return {}; }
-  void take_back(int /*member*/) override {}
+  ServerAnswer take_back(int /*member*/) override { return {}; }
   Tensors consensus() const override { return {}; }
   NamedTensors state() const override { return {}; }
 

@@ -141,6 +141,16 @@ TEST(FreeRunning, BeginsWithTheTurnOfItsFirstGrant) {
   EXPECT_EQ(block.choices().at(0).turn, 6);
 }
 
+TEST(FreeRunning, BeginsWithItsEntryWhereItsReplicaJoins) {
+  Chooser block(make_free_plan({kDelayed}).blocks[0]);
+  block.give({.first_turn = 7, .end_turn = 9, .joins = true});
+  for (const char* entry : {"X7.8", "S7.8"}) {
+    ASSERT_EQ(text_of(block.choices()), entry);
+    block.note(block.choices().front());
+  }
+  EXPECT_EQ(text_of(block.choices()), "F7");
+}
+
 TEST(FreeRunning, CountsWhatItsWindowHeldBeforeItBegan) {
   Chooser block(make_free_plan({kLocal}, 3).blocks[0]);
   for (const std::int64_t batch : {3, 4}) block.set(Mark::summed, batch);
