@@ -51,6 +51,16 @@ struct Progress {
 struct Newcomer {
   int replica = 2;
   std::string address = {};
+  /// Counts the replicas that come to that place, from 1.
+  std::int64_t life = 1;
+};
+
+/// Header of a message of kind `centre`, for the centre beside the worker.
+struct CentreNotice {
+  /// The replica is taken out, whether its processes have ended or not. 0: none
+  /// is; all replicas wait, each for another.
+  int lost = 0;
+  std::int64_t life = 0;  ///< Newcomer::life; 0: it was there from the start
 };
 
 /// Header of a message of kind `observation`, whose tensors are weights before
@@ -91,7 +101,10 @@ auto fields_of(Is<Observation> auto& said) {
                   said.source_batch, said.exchanged);
 }
 auto fields_of(Is<Newcomer> auto& said) {
-  return std::tie(said.replica, said.address);
+  return std::tie(said.replica, said.address, said.life);
+}
+auto fields_of(Is<CentreNotice> auto& said) {
+  return std::tie(said.lost, said.life);
 }
 auto fields_of(Is<ClockAnswer> auto& said) {
   return std::tie(said.time);

@@ -10,10 +10,12 @@
 
 namespace sluice {
 
-FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
+FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner,
+                   Report report)
     : seat_(seat),
       chooser_(phases_of(plans, seat.number())),
-      runner_(std::move(runner)) {
+      runner_(std::move(runner)),
+      report_(std::move(report)) {
   seat_.ports().run_free(bell_);
 }
 
@@ -73,7 +75,28 @@ SteadyTime FreeLoop::arrival_of(const Action& choice) const {
   return seat_.arrival_of(choice);
 }
 
-void FreeLoop::execute(Action action) {
+/// Whether another worker sees that the action is done.
+bool FreeLoop::is_seen(const Action& action) const {
+  if (action.op == Op::exchange) return true;
+  const Ports& ports = seat_.ports();
+  return (action.op == Op::forward && ports.above().sender) ||
+         (action.op == Op::backward && ports.below().sender);
+}
+
+void FreeLoop::report(const Action& action) {
+  note(action);
+  report_(std::exchange(done_, {}));
+}
+
+void FreeLoop::note(const Action& action) {
+  done_ += (done_.empty() ? "" : " ") + to_text(action);
+}
+
+void FreeLoop::execute(Action action, bool is_ready) {
+  const bool is_reported = is_ready && report_ && is_seen(action);
+  // What a centre serves is counted there; who has come to rest is not.
+  const bool is_rest = action.kind == ExchangeKind::agreement;
+  if (is_reported && !is_rest) report(action);
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
   if (action.op == Op::settle) {
@@ -84,7 +107,10 @@ void FreeLoop::execute(Action action) {
   chooser_.did(action);
   admissions_.did(action, chooser_.room(seat_.ledger()),
                   std::chrono::steady_clock::now());
-  done_ += (done_.empty() ? "" : " ") + to_text(action);
+  if (!is_reported)
+    note(action);
+  else if (is_rest)
+    report(action);
 }
 
 /// Waits for the neighbour once more, which throws with its name.
@@ -92,7 +118,7 @@ void FreeLoop::name_the_silent() {
   if (end_)
     seat_.ports().send_end(*std::exchange(end_, std::nullopt));
   else
-    execute(chooser_.choices(seat_.ledger()).front());
+    execute(chooser_.choices(seat_.ledger()).front(), false);
 }
 
 std::string FreeLoop::carry_out(const Grant& grant) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,8 +19,14 @@ namespace sluice {
 /// that is ready in real time, and sleeps while none is.
 class FreeLoop {
  public:
-  /// The seat has not begun, and outlives this object.
-  FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner = {});
+  /// Gets actions, as to_text() writes them, with a blank between. Others see
+  /// the last one, which is not yet done, or has just been.
+  using Report = std::function<void(std::string actions)>;
+
+  /// The seat has not begun, and outlives this object. report: gets what is
+  /// left out of the result of carry_out() then; may be empty.
+  FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner = {},
+           Report report = nullptr);
 
   /// Returns the actions that it has done, as to_text() writes them, a blank
   /// between. Throws what the seat throws; a neighbour that is silent is given
@@ -35,12 +42,16 @@ class FreeLoop {
   bool says_end();
   void name_the_silent();
   SteadyTime arrival_of(const Action& choice) const;
-  void execute(Action action);
+  void execute(Action action, bool is_ready = true);
+  bool is_seen(const Action& action) const;
+  void note(const Action& action);
+  void report(const Action& action);
 
   Seat& seat_;
   FreeRunning chooser_;
   Admissions<SteadyTime> admissions_;
   const SeatRunner runner_;
+  const Report report_;
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   bool has_begun_ = false;
   Grant grant_ = {};

@@ -19,6 +19,8 @@ constexpr std::chrono::minutes kUnwatched(1);
 /// Time between the first and the last sign of one loss: a link that ends, the
 /// report of a neighbour, the end of the process.
 constexpr std::chrono::milliseconds kSignsCome(500);
+/// Time from a kill to the end of the link, at most.
+constexpr std::chrono::milliseconds kRestComes(200);
 constexpr std::chrono::milliseconds kLook(5);
 
 }  // namespace
@@ -145,8 +147,12 @@ void LinkedCrew::heard(WorkerLink& talk, const Message& message) {
     supervision_.board->progress(talk.block, said_in<Progress>(message));
   } else if (message.kind == MessageKind::reached) {
     reached(talk);
-  } else if (message.kind == MessageKind::newcomer && joining_) {
-    supervision_.newcomers->dismiss();
+  } else if (message.kind == MessageKind::newcomer) {
+    // An answer may be of one before, at the same place.
+    const auto missed = said_in<Newcomer>(message);
+    if (joining_ && joining_->newcomer.replica == missed.replica &&
+        joining_->newcomer.life == missed.life)
+      supervision_.newcomers->dismiss();
   } else if (message.kind == MessageKind::clock && talk.clock) {
     const double here = steady_seconds();
     talk.clock->hears(said_in<ClockAnswer>(message).time, here);
@@ -186,19 +192,30 @@ bool LinkedCrew::can_lose(int block) const {
 }
 
 /// Takes a replica out: a worker of it that is still there ends; other workers
-/// keep what came from it.
+/// keep what came from it. Those of replica 1, beside which the centres lie,
+/// may not find out by themselves, where it hangs or is cut off.
 void LinkedCrew::lose(int replica, const Failure& failure) {
   std::size_t grants = book_.given();
+  for (const WorkerLink& talk : talks_)
+    if (names_.replica_of(talk.block) == replica && supervision_.on_loss)
+      supervision_.on_loss(talk.block);
   for (WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica) continue;
     grants = std::min(grants, book_.reached(talk.block));
+    take_rest(talk);
     vacate(talk);
-    if (supervision_.on_loss) supervision_.on_loss(talk.block);
   }
+  tell_centres({.lost = replica, .life = lives_[replica]});
   if (events_.lost)
     events_.lost(
         {.replica = replica, .grants = grants, .reason = failure.text});
   pass_over_lost();
+}
+
+void LinkedCrew::tell_centres(const CentreNotice& notice) {
+  for (WorkerLink& talk : talks_)
+    if (names_.replica_of(talk.block) == 1 && talk.link.sender)
+      send(talk, control_message(MessageKind::centre, notice));
 }
 
 /// Counts all grants as carried out by seats that are lost.
@@ -241,12 +258,14 @@ bool LinkedCrew::take_newcomers() {
   std::optional<NewcomerNews> news = supervision_.newcomers->next();
   if (!news) return false;
   using Kind = NewcomerNews::Kind;
+  const int closed = news->kind == Kind::closed ? news->replica : 0;
   if (news->kind == Kind::calls)
     announce(*news);
   else if (news->kind == Kind::joined && joining_)
     admit(*std::move(news));
   else
     give_newcomer_up();
+  if (closed > 0) offered_ = closed;
   return true;
 }
 
@@ -254,7 +273,9 @@ bool LinkedCrew::take_newcomers() {
 /// replica 1 makes its link.
 void LinkedCrew::announce(const NewcomerNews& news) {
   if (is_last_given()) return;
-  joining_ = {.newcomer = {.replica = news.replica, .address = news.address},
+  joining_ = {.newcomer = {.replica = news.replica,
+                           .address = news.address,
+                           .life = ++lives_[news.replica]},
               .first_grant = book_.given()};
   for (WorkerLink& talk : talks_) {
     const int replica = names_.replica_of(talk.block);
@@ -348,15 +369,37 @@ std::optional<std::string> LinkedCrew::signal_of(int replica) const {
   return std::nullopt;
 }
 
-/// Error of a replica's link; nothing while it works. Messages that are left
-/// are dropped, as when the replica is lost.
+/// Takes of what the worker of a lost replica has said what it has done;
+/// returns whether more may come. Throws what its link does.
+bool LinkedCrew::take_records(WorkerLink& talk) {
+  while (talk.link.receiver->ready()) {
+    const auto message = talk.link.receiver->receive();
+    if (!message) return false;
+    if (message->kind == MessageKind::record && events_.record)
+      events_.record(record_of(*message));
+  }
+  return true;
+}
+
+/// Until its link ends, which is soon where its process was killed.
+void LinkedCrew::take_rest(WorkerLink& talk) {
+  const auto end = std::chrono::steady_clock::now() + kRestComes;
+  try {
+    while (talk.link.receiver && take_records(talk) &&
+           std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(kLook);
+  } catch (const LinkError&) {
+    // The end.
+  }
+}
+
+/// Error of a replica's link; nothing while it works.
 std::optional<std::string> LinkedCrew::broken_link_of(int replica) {
-  for (const WorkerLink& talk : talks_) {
+  for (WorkerLink& talk : talks_) {
     if (names_.replica_of(talk.block) != replica || !talk.link.receiver)
       continue;
     try {
-      while (talk.link.receiver->ready() && talk.link.receiver->receive()) {
-      }
+      take_records(talk);
     } catch (const PeerGoneError& error) {
       return text_of(error);
     } catch (const LinkError&) {

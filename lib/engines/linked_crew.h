@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -71,6 +72,8 @@ class LinkedCrew final : public Crew {
   void give_up(int block, Failure failure);
   /// Gives up all workers whose links have not ended.
   void give_up_all(const Failure& failure);
+  /// Says so to the workers of replica 1, beside which the centres lie.
+  void tell_centres(const CentreNotice& notice);
   /// Whether the crew goes on without the replica of that seat.
   bool can_lose(int block) const;
   /// Whether a worker has failed.
@@ -119,6 +122,8 @@ class LinkedCrew final : public Crew {
   Failure cause_of_loss(int replica, NotedFailure noted);
   std::optional<std::string> signal_of(int replica) const;
   std::optional<std::string> broken_link_of(int replica);
+  bool take_records(WorkerLink& talk);
+  void take_rest(WorkerLink& talk);
   void lose(int replica, const Failure& failure);
   bool is_last_given() const;
   bool is_arriving(int replica) const;
@@ -138,8 +143,9 @@ class LinkedCrew final : public Crew {
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
-  int offered_ = 0;   // a replica; 0: none
-  int arriving_ = 0;  // the last one that has joined
+  int offered_ = 0;                    // a replica; 0: none
+  int arriving_ = 0;                   // the last one that has joined
+  std::map<int, std::int64_t> lives_;  // by replica: how many have come
   std::optional<JoiningReplica> joining_;
   std::vector<NotedFailure> failures_;
   int failed_block_ = 0;

@@ -14,9 +14,10 @@ namespace sluice {
 /// What a crew learns of a replica that joins its run.
 struct NewcomerNews {
   enum class Kind : std::uint8_t {
-    calls,   ///< its workers wait at `address` for replica 1's
-    joined,  ///< all have their links
-    missing  ///< it won't come: another may call
+    calls,    ///< its workers wait at `address` for replica 1's
+    joined,   ///< all have their links
+    missing,  ///< it won't come: another may call
+    closed    ///< nor can any other
   };
   Kind kind = Kind::calls;
   int replica = 2;

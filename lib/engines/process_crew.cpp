@@ -124,12 +124,19 @@ class ProcessCrew final : public Crew {
       if (hooks_.all_joined) hooks_.all_joined();
     }
     kill_stalled(hooks_.deadline);
+    if (hooks_.may_wait_in_circle && board_.all_wait(circle_shows()))
+      linked_->tell_centres({});
     if (linked_->is_failing() && clock_.now() >= grace_ends_) {
       children_.kill_all();
       linked_->give_up_all({.cause = Cause::peer_gone});
     }
     return joined_ && !linked_->is_failing() ? heartbeat_period(hooks_.deadline)
                                              : kOften;
+  }
+
+  /// Until then each worker has said twice that it waits.
+  Deadline circle_shows() const {
+    return std::max(kCircleShows, 2 * heartbeat_period(hooks_.deadline));
   }
 
   void one_failed() {

@@ -37,6 +37,7 @@ struct ProcessHooks {
   Deadline deadline = std::chrono::minutes(10);
   /// Whether the run survives a loss: Supervision::survives_loss.
   bool survives_loss = false;
+  bool may_wait_in_circle = false;  ///< as of the run's plan
   /// Blocks whose workers are there from the start, the first ones; 0: all.
   int started = 0;
   std::shared_ptr<Newcomers> newcomers = nullptr;  ///< as of Supervision

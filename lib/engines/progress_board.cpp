@@ -101,13 +101,17 @@ std::optional<Stall> ProgressBoard::stalled(Deadline deadline) const {
     longest = {static_cast<int>(i) + 1, since, is_silent,
                why(worker, now, is_silent)};
   }
-  return longest ? longest : all_wait(deadline, now);
+  return longest ? longest : circle(deadline, now);
+}
+
+bool ProgressBoard::all_wait(Deadline deadline) const {
+  return circle(deadline, clock_.now()).has_value();
 }
 
 /// A message was lost between them, or the schedule is a circle. One that has
 /// ended may have sent what another still waits for.
-std::optional<Stall> ProgressBoard::all_wait(Deadline deadline,
-                                             Clock::time_point now) const {
+std::optional<Stall> ProgressBoard::circle(Deadline deadline,
+                                           Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();
   std::string who;
   int seat = 0;

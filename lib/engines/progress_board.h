@@ -23,6 +23,10 @@ struct Stall {
   std::string why = {};    ///< "hangs: it made no progress for 5.0 s, ..."
 };
 
+/// Time for which all replicas wait, at least, until it counts as a circle: the
+/// turn of one may be on its way to it.
+inline constexpr Deadline kCircleShows = std::chrono::seconds(1);
+
 /// The launcher's record of the workers' progress, to name the one that hangs:
 /// others that make no progress only wait for it. That is why the launcher
 /// judges, and no worker its neighbour, which may be waiting itself. Used by
@@ -57,6 +61,8 @@ class ProgressBoard {
   /// process says nothing at all, or works without progress. An action moves a
   /// worker when it is done: the deadline must be longer than any.
   std::optional<Stall> stalled(Deadline deadline) const;
+  /// Whether all that haven't ended wait, and none has moved for so long.
+  bool all_wait(Deadline deadline) const;
 
  private:
   struct Worker {
@@ -70,7 +76,7 @@ class ProgressBoard {
   std::string why(const Worker& worker, Clock::time_point now,
                   bool is_silent) const;
   std::string waited_for(int there) const;
-  std::optional<Stall> all_wait(Deadline deadline, Clock::time_point now) const;
+  std::optional<Stall> circle(Deadline deadline, Clock::time_point now) const;
 
   mutable AwakeClock clock_;
   SeatNames names_;

@@ -1,5 +1,8 @@
 #include "lib/engines/thread_crew.h"
 
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -9,7 +12,9 @@
 #include "lib/base/by_block.h"
 #include "lib/base/messages/memory_channel.h"
 #include "lib/engines/control.h"
+#include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"
+#include "lib/engines/progress_board.h"
 #include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/schedules/orders/executors.h"
@@ -23,7 +28,11 @@ class ThreadCrew final : public Crew {
  public:
   ThreadCrew(const Plans& plans, std::int64_t threads,
              const PrepareWorker& prepare, CrewEvents events, std::size_t ahead)
-      : plans_(plans), threads_(threads), seats_(plans.at(0).blocks.size()) {
+      : plans_(plans),
+        threads_(threads),
+        seats_(plans.at(0).blocks.size()),
+        heartbeats_(seats_.size()),
+        board_(static_cast<int>(seats_.size())) {
     for (int executor = 0; executor < executors_of(plans.at(0)); ++executor)
       orders_.push_back(std::make_shared<SeatOrder>(plans, executor));
     const Capacity capacity = control_capacity(static_cast<int>(seats_.size()));
@@ -33,11 +42,15 @@ class ThreadCrew final : public Crew {
                                          kControlDeadline, "control link");
       links.push_back(std::move(crew));
       ThreadWorker worker = prepare(plan.seat(), *control.sender);
+      centres_.push_back(worker.centre);
       running_.emplace_back(&ThreadCrew::run, this, plan.seat(),
                             std::move(control), std::move(worker));
     }
-    linked_.emplace(std::move(links), std::move(events), ahead, Supervision{},
-                    seat_names(plans.at(0)));
+    Supervision supervision;
+    if (may_wait_in_circle(plans.at(0)))
+      supervision.look = [this] { return look(); };
+    linked_.emplace(std::move(links), std::move(events), ahead,
+                    std::move(supervision), seat_names(plans.at(0)));
   }
 
   void give(const Grant& grant, const Batch* batch) override {
@@ -57,6 +70,8 @@ class ThreadCrew final : public Crew {
   /// Runs a block, on the block's thread.
   void run(int block, Link control, const ThreadWorker& prepared) {
     at::set_num_threads(static_cast<int>(threads_));
+    Heartbeat& heartbeat = by_block(heartbeats_, block);
+    control = with_waits_shown(std::move(control), heartbeat, kLauncher);
     const auto make = [&] {
       auto seat = prepared.make();
       by_block(seats_, block) = seat.get();
@@ -70,12 +85,31 @@ class ThreadCrew final : public Crew {
       // Dropped: run_worker() has sent the failure to the crew, which throws
       // it.
     }
+    heartbeat.waits_for(kLauncher);
+  }
+
+  /// Merges what replicas of a quorum wait for, where they wait in a circle.
+  std::chrono::milliseconds look() {
+    for (int seat = 1; seat <= std::ssize(heartbeats_); ++seat)
+      board_.progress(seat, by_block(heartbeats_, seat).progress());
+    if (board_.all_wait(kCircleShows))
+      for (const auto& each : centres_)
+        if (const auto centre = each.lock()) centre->merge_those_who_wait();
+    return kCircleShows / 4;
   }
 
   /// Runner of a block's actions; several blocks of an executor take turns.
-  SeatRunner runner_of(int block) const {
+  SeatRunner runner_of(int block) {
     const RunPlan& plan = plans_.at(0);
-    SeatRunner runner;
+    Heartbeat& heartbeat = by_block(heartbeats_, block);
+    // A seat that runs free waits in no other action.
+    SeatRunner runner(heartbeat,
+                      [&heartbeat](const Action& action, const auto& execute) {
+                        std::optional<WaitScope> waits;
+                        if (action.op == Op::settle)
+                          waits.emplace(heartbeat, kAnyNeighbour);
+                        execute();
+                      });
     if (plan.blocks.front().placement.is_shared())
       runner.share(
           orders_.at(static_cast<std::size_t>(executor_of(plan, block))));
@@ -87,6 +121,9 @@ class ThreadCrew final : public Crew {
   /// Alive until their links end; set before their first grant is reached.
   std::vector<const Seat*> seats_;
   std::vector<std::shared_ptr<SeatOrder>> orders_;  // by executor
+  std::vector<Heartbeat> heartbeats_;
+  ProgressBoard board_;
+  std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
   std::vector<std::jthread> running_;
   std::optional<LinkedCrew> linked_;  // goes first, which ends the threads
 };

@@ -10,6 +10,7 @@
 #include "lib/base/messages/channel.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/fed_source.h"
+#include "lib/replicas/centre/centre_host.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {
@@ -22,6 +23,7 @@ struct ThreadWorker {
   std::shared_ptr<FedSource> fed = nullptr;
   /// Device that is current on the block's thread from its start to its end.
   c10::Device device = c10::DeviceType::CPU;
+  std::weak_ptr<CentreHost> centre = {};  ///< of the block, if it has one
 };
 
 /// `control` is where the block's records go. Called on the thread that makes

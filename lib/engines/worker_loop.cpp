@@ -11,6 +11,7 @@
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/records.h"
 #include "lib/schedules/orders/free_running.h"
+#include "lib/schedules/replicas/replicas.h"
 
 namespace sluice {
 namespace {
@@ -26,18 +27,27 @@ class ControlSink final : public Sink {
   Sender& control_;
 };
 
-/// Reports the actions that a block which runs free has chosen in a phase.
-void report_done(int block, std::int64_t phase, const std::string& actions,
-                 Sender& control) {
-  if (!actions.empty())
-    control.send(record_message(records::Actions{block, phase, actions}));
+/// Where replicas come and go, what others have seen of one that is lost is to
+/// be known. What is dropped in an action isn't known before it.
+bool reports_parts(const RunPlan& plan,
+                   const LinkToNewcomer& link_to_newcomer) {
+  return link_to_newcomer && survives_loss(plan) && can_be_continued(plan);
 }
 
 void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
                       const SeatRunner& runner, FedSource* fed,
                       const LinkToNewcomer& link_to_newcomer) {
   std::optional<FreeLoop> free;
-  if (runs_free(plans.at(0))) free.emplace(plans, seat, runner);
+  std::int64_t phase = 0;
+  FreeLoop::Report report;
+  const bool has_parts = reports_parts(plans.at(0), link_to_newcomer);
+  if (has_parts)
+    report = [&](std::string actions) {
+      control.sender->send(record_message(
+          records::Actions{block, phase, std::move(actions), 1}));
+    };
+  if (runs_free(plans.at(0)))
+    free.emplace(plans, seat, runner, std::move(report));
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
@@ -50,7 +60,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
     if (message->kind == MessageKind::newcomer) {
       const auto newcomer = said_in<Newcomer>(*message);
       if (auto link = link_to_newcomer(newcomer))
-        seat.admit(newcomer.replica, *std::move(link));
+        seat.admit(newcomer.replica, newcomer.life, *std::move(link));
       else
         control.sender->send(*message);
       continue;
@@ -61,12 +71,16 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) seat.start(grant);
     pipe = grant.first_batch;
+    phase = grant.phase;
     if (!free) runner.begin(block, grant);
-    if (free)
-      report_done(block, grant.phase, free->carry_out(grant), *control.sender);
-    else
+    if (free) {
+      const records::Actions done{block, phase, free->carry_out(grant)};
+      if (has_parts || !done.actions.empty())
+        control.sender->send(record_message(done));
+    } else {
       for (const Action& action : actions_of(plans, block, grant))
         runner.execute(action, seat);
+    }
     if (grant.finish) {
       seat.finish();
       seat.ports().outlast_neighbours();

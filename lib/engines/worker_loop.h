@@ -24,7 +24,8 @@ using LinkToNewcomer = std::function<std::optional<Link>(const Newcomer&)>;
 /// A worker with a thread or process of its own: takes its crew's grants
 /// (linked_crew.h) and executes their actions, until the last one. `make`
 /// builds the seat; what it or the seat throws is reported to the crew and
-/// thrown on. Batches that come with grants are put into `fed`.
+/// thrown on. Batches that come with grants are put into `fed`. Without
+/// link_to_newcomer the run's replicas neither join nor are lost.
 void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Seat>()>& make,
                 const SeatRunner& runner = {}, FedSource* fed = nullptr,

@@ -300,13 +300,14 @@ struct ClockOffset {
   SLUICE_RECORD("clock_offset", seat, offset_s, uncertainty_s)
 };
 
-/// What a block that runs free has done in a phase; in no metrics.jsonl.
+/// Actions of a block that runs free, in a phase; in no metrics.jsonl.
 struct Actions {
   int block = 0;
   std::int64_t phase = 0;
   std::string actions = {};
+  int part = 0;  ///< 1: more of their grant follows
 
-  SLUICE_RECORD("actions", block, phase, actions)
+  SLUICE_RECORD("actions", block, phase, actions, part)
 };
 
 /// Early stop of the run.

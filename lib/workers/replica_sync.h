@@ -85,7 +85,9 @@ class ReplicaSync {
   void before_forward();
 
   /// Calls CentreLink::admit().
-  void admit(int member, Link link) { centre_->admit(member, std::move(link)); }
+  void admit(int member, std::int64_t life, Link link) {
+    centre_->admit(member, life, std::move(link));
+  }
   /// Calls CentreLink::deal().
   std::optional<std::int64_t> deal(std::int64_t first, std::int64_t end) {
     return centre_->deal(first, end);

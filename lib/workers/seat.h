@@ -139,9 +139,9 @@ class Seat {
   /// begins with the weights of the block's centre, if that lies here.
   void rejoin(int replica) { replicas_.rejoin(replica); }
   /// Lets a replica join the run, between two grants, where the block's centre
-  /// lies here.
-  void admit(int replica, Link link) {
-    replicas_.admit(replica, std::move(link));
+  /// lies here: CentreHost::admit().
+  void admit(int replica, std::int64_t life, Link link) {
+    replicas_.admit(replica, life, std::move(link));
   }
   /// To be called before the first action: sends again the messages that were
   /// in flight in the checkpoint of a continued run. `first` is the run's first

@@ -232,7 +232,7 @@ TEST(MessageBlock, IsRefusedWithAnyBitFlipped) {
 
 TEST(MessageBlock, WithUnknownKindIsRefused) {
   EXPECT_THROW(decoded(forged(matrix(), 0, 0, 1)), LinkError);
-  EXPECT_THROW(decoded(forged(matrix(), 0, 14, 1)), LinkError);
+  EXPECT_THROW(decoded(forged(matrix(), 0, 15, 1)), LinkError);
 }
 
 TEST(MessageBlock, WithTooManyTensorsIsRefused) {

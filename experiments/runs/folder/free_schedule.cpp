@@ -142,7 +142,7 @@ void ScheduleRecord::set_replica(int replica,
 void ScheduleRecord::write(const Record& record) {
   const auto done = record.as<records::Actions>();
   if (const auto lost = record.as<records::LostReplica>())
-    set_replica(lost->replica, [](Line& line) { line.is_there = false; });
+    set_replica(lost->replica, [](Line& line) { line.end(); });
   if (const auto joined = record.as<records::JoinedReplica>())
     set_replica(joined->replica, [&](Line& line) {
       line.is_there = true;
@@ -152,8 +152,20 @@ void ScheduleRecord::write(const Record& record) {
   if (!done) return next_->write(record);
   Line& line = by_block(lines_, done->block);
   if (std::exchange(line.phase, done->phase) != done->phase)
-    line.text += fmt::format("{}P{}", line.text.empty() ? "" : " ", line.phase);
-  line.text += (line.text.empty() ? "" : " ") + done->actions;
+    line.add(fmt::format("P{}", line.phase));
+  if (!done->actions.empty()) line.add(done->actions);
+  if (done->part == 0) line.text += std::exchange(line.unfinished, {});
+}
+
+void ScheduleRecord::Line::add(const std::string& actions) {
+  unfinished += (text.empty() && unfinished.empty() ? "" : " ") + actions;
+}
+
+/// Called when the replica is lost: of the grant that it was at, others have
+/// seen what it reported.
+void ScheduleRecord::Line::end() {
+  text += std::exchange(unfinished, {});
+  is_there = false;
 }
 
 void ScheduleRecord::recall(const std::string& folder) {
@@ -207,13 +219,20 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
 std::vector<Action> with_turns(const BlockPlan& plan,
                                std::vector<Action> actions) {
   std::int64_t newest = -1;
+  std::int64_t end = 0;  // of the turns of a grant
   for (Action& action : actions) {
-    if (action.op == Op::forward)
-      newest = plan.micro_batches.turn_of(action.batch);
     const bool is_between_turns = action.kind == ExchangeKind::agreement ||
                                   action.kind == ExchangeKind::entry;
-    if (is_between_turns) newest = action.batch - 1;
-    action.turn = row_of(action.op).is_training ? newest : newest + 1;
+    if (action.op == Op::forward)
+      newest = plan.micro_batches.turn_of(action.batch);
+    if (action.kind == ExchangeKind::entry) newest = action.batch - 1;
+    if (is_between_turns)
+      end = action.batch;
+    else if (row_of(action.op).is_training)
+      end = newest + 1;
+    action.turn = is_between_turns                ? end - 1
+                  : row_of(action.op).is_training ? newest
+                                                  : end;
   }
   return actions;
 }

@@ -40,11 +40,14 @@ class ScheduleRecord final : public Sink {
  private:
   struct Line {
     std::string text = {};
-    std::int64_t phase = 0;  ///< of its last action
+    std::string unfinished = {};  ///< of the grant that it is at
+    std::int64_t phase = 0;       ///< of its last action
     bool is_there = true;
     std::size_t joined_at = 0;      ///< size of the text before it joined last
     std::int64_t joined_turn = -1;  ///< its first turn then
     std::optional<std::string> until(std::int64_t turn) const;
+    void add(const std::string& actions);
+    void end();
   };
   std::vector<std::string> texts() const;
   void set_replica(int replica, const std::function<void(Line&)>& set);

@@ -184,18 +184,24 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
   std::vector<Ends> ends = memory_ends(experiment);
   const auto prepare = [&](int block, Sender& control) -> ThreadWorker {
     const auto fed = fed_by(parts.batches);
+    std::weak_ptr<CentreHost> centre;
+    if (const auto& way = by_block(ends, block).replicas.centre)
+      centre = way->host();
     const auto make =
         [parts, block, fed, &control,
          mine = std::make_shared<Ends>(std::move(by_block(ends, block)))] {
           return seat_of(parts, block, std::move(*mine), control_sink(control),
                          fed);
         };
-    const c10::Device device = device_of_seat(experiment, block);
-    if (!fed) return {.make = make, .device = device};
-    return {.make = [made = std::make_shared<std::unique_ptr<Seat>>(
-                         make())] { return std::move(*made); },
-            .fed = fed,
-            .device = device};
+    ThreadWorker worker{.make = make,
+                        .device = device_of_seat(experiment, block),
+                        .centre = centre};
+    if (!fed) return worker;
+    worker.make = [made = std::make_shared<std::unique_ptr<Seat>>(make())] {
+      return std::move(*made);
+    };
+    worker.fed = fed;
+    return worker;
   };
   return make_thread_crew(experiment.plans, experiment.threads, prepare,
                           parts.events, parts.ahead);
@@ -236,6 +242,7 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
        .names = parts.experiment.seat_names(),
        .deadline = meeting->deadline(),
        .survives_loss = survives_loss,
+       .may_wait_in_circle = may_wait_in_circle(parts.experiment.plans.front()),
        .started = parts.experiment.started_seats(),
        .newcomers = is_open
                         ? std::make_shared<Door>(parts.experiment, place.folder,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <utility>
@@ -16,7 +17,9 @@
 #include "experiments/runs/seats/ways.h"
 #include "experiments/runs/seats/worker_arguments.h"
 #include "lib/base/error.h"
+#include "lib/base/files/user_text.h"
 #include "lib/engines/control.h"
+#include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/rendezvous.h"
 
@@ -24,9 +27,9 @@ namespace sluice {
 namespace {
 
 /// Most time from a note that is taken to the call of its last worker.
-constexpr std::chrono::seconds kTimeAfterNote(60);
+constexpr std::chrono::seconds kTimeAfterNote(30);
 
-/// Why a rendezvous ended before its replica had joined.
+/// A rendezvous ended before its replica had joined.
 class NobodyCame final : public Error {
  public:
   using Error::Error;
@@ -77,8 +80,12 @@ class Door::OpenPlace {
     options.judge = [=, depth = depth_, equal = experiment.equal_builds](
                         std::uint32_t number, const std::string& its) {
       if (number > depth) return std::string();  // a worker of the launcher's
-      return why_refused(terms, terms_from(its), numbers.seat_of(number) - 1,
-                         equal);
+      try {
+        return why_refused(terms, terms_from(its), numbers.seat_of(number) - 1,
+                           equal);
+      } catch (const LinkError& error) {
+        return text_of(error);
+      }
     };
     options.patience = kSupervisedDeadline;
     options.deadline = kSupervisedDeadline;
@@ -113,6 +120,16 @@ class Door::OpenPlace {
   Rendezvous rendezvous_;
   std::optional<PostedNote> note_;
 };
+
+namespace {
+
+NewcomerNews missing(int replica, const std::exception& why) {
+  say("sluice: replica {} wanted to join, and didn't: {}\n", replica,
+      text_of(why));
+  return {.kind = NewcomerNews::Kind::missing, .replica = replica};
+}
+
+}  // namespace
 
 Door::Door(const Experiment& experiment, std::string folder, std::string host,
            const Secret& secret)
@@ -167,6 +184,7 @@ void Door::serve(const std::stop_token& over) {
 NewcomerNews Door::meet(int replica, const std::stop_token& over) {
   using Kind = NewcomerNews::Kind;
   is_dismissed_ = false;
+  place_.reset();  // its note would take the next one's place with it
   try {
     if (!io_) io_ = std::make_unique<IoThread>();
     if (!terms_) terms_ = terms_of(experiment_, 0);
@@ -179,8 +197,15 @@ NewcomerNews Door::meet(int replica, const std::stop_token& over) {
         [this, over] { return over.stop_requested() || is_dismissed_; }, host_,
         *terms_);
     return {.kind = Kind::joined, .replica = replica, .links = place_->meet()};
-  } catch (const Error&) {
+  } catch (const NobodyCame&) {
     return {.kind = Kind::missing, .replica = replica};
+  } catch (const LinkError& error) {
+    return missing(replica, error);
+  } catch (const Disagreement& error) {
+    return missing(replica, error);
+  } catch (const std::exception& error) {
+    say("sluice: no replica can join any more: {}\n", text_of(error));
+    return {.kind = Kind::closed, .replica = replica};
   }
 }
 

@@ -28,11 +28,12 @@ RestartPoint restart_point(const Experiment& experiment,
           returning_replicas(experiment, checkpoint)};
 }
 
-std::optional<records::LostReplica> lost_replica_of(const std::string& folder) {
+std::set<int> lost_replicas_of(const std::string& folder) {
   RunReader reader(folder);
-  const auto lost = reader.next<records::LostReplica>();
-  if (lost.empty()) return std::nullopt;
-  return lost.back();
+  std::set<int> lost;
+  for (const auto& each : reader.next<records::LostReplica>())
+    lost.insert(each.replica);
+  return lost;
 }
 
 std::string way_to_continue(const Experiment& experiment,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <set>
 #include <string>
 
 #include "experiments/config/experiment.h"
@@ -46,8 +46,8 @@ class Restarts {
 RestartPoint restart_point(const Experiment& experiment,
                            const std::string& folder);
 
-/// The last loss of a replica in the folder's run, which went on without it.
-std::optional<records::LostReplica> lost_replica_of(const std::string& folder);
+/// Replicas that the folder's run has lost at some time, and went on without.
+std::set<int> lost_replicas_of(const std::string& folder);
 
 /// Throws UserError where a run in that folder, which has a checkpoint, can't
 /// go on from it: its blocks ran free, and their record is missing, or they had

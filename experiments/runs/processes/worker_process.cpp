@@ -24,10 +24,12 @@
 #include "experiments/runs/seats/replica_ways.h"
 #include "experiments/runs/seats/seat_links.h"
 #include "experiments/runs/seats/ways.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/files/user_text.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/own_image.h"
+#include "lib/engines/centre_notices.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
@@ -154,6 +156,12 @@ bool uses_mpi(const Experiment& experiment) {
   return experiment.replicas.uses_mpi() && experiment.replicas.count > 1;
 }
 
+/// Whether the centre of the seat's block lies with it.
+bool has_centre(const Experiment& experiment, int seat) {
+  const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
+  return plan.exchange.served && plan.replica == 1;
+}
+
 c10::Device device_of_worker(const Experiment& experiment,
                              const WorkerArguments& arguments) {
   std::optional<int> local_rank;
@@ -190,9 +198,15 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   Heartbeat heartbeat([&io] { io.note_progress(); });
   FaultInjector injector(parse_injections(arguments.faults, experiment.seats()),
                          block, heartbeat);
-  SeatLinks joined = with_waits_shown(
-      join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
-      experiment, block, heartbeat_period(options.deadline));
+  SeatLinks own =
+      join_others(io, experiment, arguments, options, injector, gpu);
+  const auto notices = std::make_shared<CentreNotices>();
+  if (has_centre(experiment, block))
+    own.control.receiver =
+        with_notices_ahead(std::move(own.control.receiver), notices);
+  SeatLinks joined =
+      with_waits_shown(std::move(own), heartbeat, experiment, block,
+                       heartbeat_period(options.deadline));
   const auto to_newcomer = [&](const Newcomer& newcomer) {
     return link_to_newcomer(io, experiment, block, newcomer, options);
   };
@@ -210,7 +224,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         experiment, block,
         {std::move(links.below), std::move(links.above),
          replica_ways(experiment, block, std::move(links.replicas), heartbeat,
-                      session, memory, device),
+                      session, memory, device, *notices),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

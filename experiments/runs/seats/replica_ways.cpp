@@ -41,7 +41,7 @@ class ShownGroup final : public Group {
 std::unique_ptr<CentreLink> centre_way(
     const Experiment& experiment, const BlockPlan& plan,
     std::vector<Link> links, Heartbeat& heartbeat,
-    const std::shared_ptr<MemoryAccount>& memory) {
+    const std::shared_ptr<MemoryAccount>& memory, CentreNotices& notices) {
   const int members = static_cast<int>(links.size());
   CentreSetup setup = centre_setup(experiment, plan.block);
   std::string name = setup.name;
@@ -54,6 +54,14 @@ std::unique_ptr<CentreLink> centre_way(
   auto host = std::make_shared<CentreHost>(std::move(setup), std::move(links),
                                            static_cast<int>(experiment.threads),
                                            memory);
+  notices.give_to([centre = std::weak_ptr(host)](const CentreNotice& notice) {
+    const auto there = centre.lock();
+    if (!there) return;
+    if (notice.lost > 0)
+      there->lose(notice.lost, notice.life);
+    else
+      there->merge_those_who_wait();
+  });
   return std::make_unique<CentreLink>(
       with_waits_shown(std::move(own), heartbeat, kAnyNeighbour), 1, members,
       std::move(name), std::move(host));
@@ -64,13 +72,14 @@ std::unique_ptr<CentreLink> centre_way(
 ReplicaSync::Endpoints replica_ways(
     const Experiment& experiment, int seat, std::vector<Link> links,
     Heartbeat& heartbeat, const std::shared_ptr<MpiSession>& session,
-    const std::shared_ptr<MemoryAccount>& memory, const c10::Device& device) {
+    const std::shared_ptr<MemoryAccount>& memory, const c10::Device& device,
+    CentreNotices& notices) {
   const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);
   if (plan.exchange.served)
     return {.centre = centre_way(experiment, plan, std::move(links), heartbeat,
-                                 memory)};
+                                 memory, notices)};
   if (experiment.replicas.uses_nccl())
     return {.group = nccl_group(std::move(links), plan.replica, device, name)};
   if (!session)

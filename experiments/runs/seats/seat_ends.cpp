@@ -23,6 +23,8 @@
 namespace sluice {
 namespace {
 
+constexpr Deadline kPatienceOfReplay = std::chrono::minutes(1);
+
 /// What a GPU sends to a CPU is copied as it is sent: later the copy would be
 /// behind what the GPU has got to do by then. Between GPUs it stays there.
 void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
@@ -66,13 +68,19 @@ void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
 
 /// Adds links between each replica and its block's centre, which is charged to
 /// replica 1. They have no limit on how far apart replicas may be.
-void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
+void add_centres(const Experiment& experiment,
+                 const std::optional<std::set<int>>& later,
+                 std::vector<Ends>& ends) {
   for (int block = 1; block <= experiment.blocks(); ++block) {
     auto& memory = by_block(ends, block).memory;
     memory = memory_of_seat(experiment, block);
-    auto links = links_to_centre(centre_setup(experiment, block),
-                                 static_cast<int>(experiment.threads),
-                                 kSupervisedDeadline, memory);
+    CentreSetup setup = centre_setup(experiment, block);
+    setup.is_told = later.has_value();
+    if (later) setup.absent = *later;
+    // No record can make its replay wait for ever.
+    const Deadline patience = later ? kPatienceOfReplay : kSupervisedDeadline;
+    auto links = links_to_centre(setup, static_cast<int>(experiment.threads),
+                                 patience, memory);
     for (auto& link : links) {
       const int seat = (link->member() - 1) * experiment.blocks() + block;
       by_block(ends, seat).replicas.centre = std::move(link);
@@ -82,7 +90,8 @@ void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
 
 }  // namespace
 
-std::vector<Ends> memory_ends(const Experiment& experiment) {
+std::vector<Ends> memory_ends(const Experiment& experiment,
+                              const std::optional<std::set<int>>& later) {
   const RunPlan& plan = experiment.plans.front();
   std::vector<std::map<int, Link>> below(plan.blocks.size());
   std::vector<std::map<int, Link>> above(plan.blocks.size());
@@ -104,7 +113,7 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
                                    std::move(by_block(above, seat)));
   }
   if (experiment.plans.front().blocks.front().exchange.served)
-    add_centres(experiment, ends);
+    add_centres(experiment, later, ends);
   else if (experiment.replicas.count > 1)
     add_groups(experiment, ends);
   return ends;

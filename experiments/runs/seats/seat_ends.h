@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <c10/core/Device.h>
@@ -24,7 +25,10 @@ struct Ends {
   std::optional<c10::Device> device = std::nullopt;
 };
 
-/// Channels in memory between all neighbours and replicas, by seat.
-std::vector<Ends> memory_ends(const Experiment& experiment);
+/// Channels in memory between all neighbours and replicas, by seat. later: of a
+/// replay, whose record says when centres merge: replicas that join.
+std::vector<Ends> memory_ends(
+    const Experiment& experiment,
+    const std::optional<std::set<int>>& later = std::nullopt);
 
 }  // namespace sluice

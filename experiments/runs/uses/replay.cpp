@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "experiments/config/files/extends.h"
@@ -12,13 +13,14 @@
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/maker.h"
 #include "experiments/runs/folder/run_folder.h"
-#include "experiments/runs/folder/run_reader.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/uses/recorded_lives.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/hash.h"
+#include "lib/replicas/centre/centre_host.h"
 #include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
@@ -45,18 +47,12 @@ Experiment recorded_experiment(const std::string& folder) {
         "{}: ran in lockstep, where nothing is left to chance and recorded; "
         "`sluice verify {}` compares the engines",
         folder, config_of_run(folder));
-  if (const auto lost = lost_replica_of(folder))
+  const std::set<int> lost = lost_replicas_of(folder);
+  if (!lost.empty() && experiment.replicas.policy == "gossip")
     throw UserError(
-        "{}: replica {} was lost at turn {}, and nothing records when the "
-        "others found that out",
-        folder, lost->replica, lost->turn);
-  RunReader reader(folder);
-  if (!reader.next<records::JoinedReplica>().empty() ||
-      !experiment.replicas.starts_with_all())
-    throw UserError(
-        "{}: replicas joined it, or had places, and a replay has all of them "
-        "from the start",
-        folder);
+        "{}: replica {} was lost, and nothing records since when the others "
+        "mixed without it",
+        folder, *lost.begin());
   check_same_data(folder, experiment);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
@@ -77,6 +73,20 @@ Schedule recorded_schedule(const std::string& folder, const RunPlan& plan) {
   return schedule;
 }
 
+int started_replicas(const Experiment& experiment) {
+  const auto& replicas = experiment.replicas;
+  return static_cast<int>(replicas.starts_with_all() ? replicas.count
+                                                     : replicas.start_with);
+}
+
+std::map<std::int64_t, std::string> checkpoints_to_compare(
+    const std::string& folder) {
+  auto saved = find_checkpoints(checkpoints_of_run(folder));
+  if (saved.empty())
+    throw UserError("{}: has no checkpoint to compare with", folder);
+  return saved;
+}
+
 /// Stands for a replica's number where all replicas have agreed.
 constexpr int kAgreed = 0;
 
@@ -86,14 +96,21 @@ class Replay {
       : folder_(std::move(folder)),
         experiment_(recorded_experiment(folder_)),
         schedule_(recorded_schedule(folder_, experiment_.plans.front())),
-        saved_(find_checkpoints(checkpoints_of_run(folder_))) {
-    if (saved_.empty())
-      throw UserError("{}: has no checkpoint to compare with", folder_);
+        saved_(checkpoints_to_compare(folder_)),
+        lives_(experiment_.plans.front(), schedule_, saved_.rbegin()->first,
+               started_replicas(experiment_), lost_replicas_of(folder_),
+               folder_) {
     prepare_process(experiment_);
-    std::vector<Ends> ends = memory_ends(experiment_);
-    for (int seat = 1; seat <= experiment_.seats(); ++seat)
-      workers_.push_back(make_seat(
-          experiment_, seat, std::move(by_block(ends, seat)), nullptr, {}));
+    for (const int replica : lives_.later())
+      for (int block = 1; block <= experiment_.blocks(); ++block)
+        away_.emplace(block, replica);
+    std::vector<Ends> ends = memory_ends(experiment_, lives_.later());
+    for (int seat = 1; seat <= experiment_.seats(); ++seat) {
+      Ends& its = by_block(ends, seat);
+      if (its.replicas.centre) centres_.push_back(its.replicas.centre->host());
+      workers_.push_back(
+          make_seat(experiment_, seat, std::move(its), nullptr, {}));
+    }
   }
 
   ReplayResult run() {
@@ -102,7 +119,11 @@ class Replay {
       tell(seat, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
       Seat& worker = *by_block(workers_, timed->seat);
+      const bool is_rest = timed->action.kind == ExchangeKind::agreement &&
+                           timed->action.op == Op::settle;
+      if (is_rest) leave_before(worker, timed->action.batch);
       worker.execute(timed->action);
+      if (is_rest) join_after(worker, timed->action.batch);
       if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }
     if (!simulation.finished()) refuse(simulation.stuck());
@@ -112,6 +133,29 @@ class Replay {
   }
 
  private:
+  std::shared_ptr<CentreHost> centre_of(const Seat& seat) const {
+    return centres_.empty() ? nullptr
+                            : by_block(centres_, seat.number()).lock();
+  }
+  /// Tells the centre who isn't there any more at a rest: by then a lost one
+  /// has done all that it did.
+  void leave_before(const Seat& seat, std::int64_t rest) {
+    const auto centre = centre_of(seat);
+    if (!centre) return;
+    for (const BlockPlan& each : experiment_.plans.front().blocks)
+      if (each.block == seat.block() &&
+          lives_.is_lost_before(each.replica, rest) &&
+          !agrees_before(by_block(schedule_, each.seat()), rest) &&
+          away_.emplace(each.block, each.replica).second)
+        centre->lose(each.replica);
+  }
+  /// And who is there at the next one.
+  void join_after(const Seat& seat, std::int64_t rest) {
+    for (const auto& [replica, after] : lives_.joined_after())
+      if (after == rest && away_.erase({seat.block(), replica}) > 0)
+        centre_of(seat)->admit(replica);
+  }
+
   [[noreturn]] void refuse(const std::string& why) const {
     throw UserError("{}: is no record of this run: {}",
                     schedule_of_run(folder_), why);
@@ -171,7 +215,7 @@ class Replay {
     const std::int64_t last = saved_.rbegin()->first;
     const SeatNames names = experiment_.seat_names();
     for (int seat = 1; seat <= experiment_.seats(); ++seat) {
-      bool is_there = false;
+      bool is_there = lives_.lost().contains(names.replica_of(seat));
       for (const CheckpointComparison& one : replayed_.compared)
         is_there = is_there ||
                    (one.block == names.block_of(seat) &&
@@ -186,6 +230,9 @@ class Replay {
   Experiment experiment_;
   Schedule schedule_;
   std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
+  const RecordedLives lives_;
+  std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
+  std::set<std::pair<int, int>> away_;              // block and replica
   std::vector<std::unique_ptr<Seat>> workers_;
   std::int64_t loaded_turn_ = -1;
   /// Hashes of that checkpoint, by replica.

@@ -30,6 +30,8 @@ std::string_view name_of(MessageKind kind) {
       return "clock";
     case MessageKind::newcomer:
       return "newcomer";
+    case MessageKind::centre:
+      return "centre";
     case MessageKind::exchange:
       return "exchange";
   }
@@ -38,7 +40,7 @@ std::string_view name_of(MessageKind kind) {
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::newcomer);
+         value <= static_cast<std::uint8_t>(MessageKind::centre);
 }
 
 std::size_t payload_bytes(const Message& message) {

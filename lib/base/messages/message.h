@@ -25,6 +25,7 @@ enum class MessageKind : std::uint8_t {
   clock = 11,       ///< coordinator -> worker: what is the time? And the answer
   exchange = 12,    ///< between replicas: what they exchange
   newcomer = 13,  ///< coordinator -> worker: a replica joins; back: it doesn't
+  centre = 14,    ///< coordinator -> worker: what its centre is to know
 };
 
 std::string_view name_of(MessageKind kind);

@@ -160,7 +160,7 @@ Message Centre::brought(Push push) {
 }
 
 void Centre::merge_if_complete() {
-  if (gathering_->is_complete()) merge();
+  if (!setup_.is_told && gathering_->is_complete()) merge();
 }
 
 void Centre::merge() {
@@ -207,7 +207,7 @@ void Centre::give_to_waiting() {
 }
 
 std::optional<Centre::SteadyTime> Centre::due() const {
-  if (!gathering_ || taking_.empty()) return std::nullopt;
+  if (!gathering_ || taking_.empty() || setup_.is_told) return std::nullopt;
   const std::optional<double> due = gathering_->due();
   if (!due) return std::nullopt;
   return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(
@@ -216,6 +216,10 @@ std::optional<Centre::SteadyTime> Centre::due() const {
 
 void Centre::come_due() {
   guard("merge what replicas brought", [this] { merge(); });
+}
+
+void Centre::merge_those_who_wait() {
+  if (!failure_ && gathering_ && gathering_->any_waits()) come_due();
 }
 
 void Centre::arrive(int member, const Message& message) {
@@ -264,6 +268,7 @@ void Centre::admit(int member) {
                "{}: replica {} joins, and is there already", setup_.name,
                member);
   if (gathering_) gathering_->admit(member);
+  arrived_.erase(member);
   by_block(merges_seen_, member) = merges_;
   by_block(ready_, member).reset();
 }
@@ -277,7 +282,6 @@ Message Centre::entry(int member) {
 
 void Centre::lose(int member) {
   if (!lost_.insert(member).second) return;
-  arrived_.erase(member);
   dealer_.take_back(member);
   rule_->lose(member);
   if (gathering_) gather_without(member);

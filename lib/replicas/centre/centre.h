@@ -29,6 +29,8 @@ struct CentreSetup {
   /// When it merges what replicas bring; none: it serves each by itself.
   Quorum quorum = {};
   std::set<int> absent = {};  ///< replicas that aren't there yet
+  /// Whether a record says when it merges: take() alone does then.
+  bool is_told = false;
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
       make = nullptr;
 };
@@ -60,6 +62,9 @@ class Centre {
   /// to be called; nothing: there is none.
   std::optional<SteadyTime> due() const;
   void come_due();
+  /// Merges what there is, where a replica waits for others of a quorum: they
+  /// wait too, for it, at the centres of other blocks, or for who waits there.
+  void merge_those_who_wait();
 
  private:
   void guard(const std::string& what, const std::function<void()>& act);
@@ -94,7 +99,7 @@ class Centre {
   std::optional<CentreFailure> failure_;  // it serves no more
   std::set<int> told_;                    // of it, as they waited
   std::vector<Tensors> statistics_;       // by replica, of arrived_
-  std::set<int> arrived_;                 // wait until all rest
+  std::set<int> arrived_;                 // wait until all rest, or are lost
   std::set<int> lost_;                    // goes on without them
   Tensors agreed_statistics_;             // at the last rest
 

@@ -72,33 +72,69 @@ void CentreHost::wait_since(std::uint64_t rung) {
     bell_->wait(rung, std::chrono::ceil<std::chrono::milliseconds>(*due - now));
 }
 
-void CentreHost::admit(int member, Link link) {
+void CentreHost::admit(int member, std::int64_t life, Link link) {
+  note(
+      {.member = member, .life = life, .joins = true, .link = std::move(link)});
+}
+
+void CentreHost::admit(int member) {
+  note({.member = member, .joins = true});
+}
+
+void CentreHost::lose(int member, std::int64_t life) {
+  note({.member = member, .life = life, .link = Link{}});
+}
+
+void CentreHost::note(Change change) {
   {
     const std::lock_guard lock(mutex_);
-    newcomers_.emplace_back(member, std::move(link));
+    changes_.push_back(std::move(change));
   }
   bell_->ring();
 }
 
-bool CentreHost::take_newcomers() {
-  std::vector<std::pair<int, Link>> all;
+void CentreHost::merge_those_who_wait() {
   {
     const std::lock_guard lock(mutex_);
-    all = std::exchange(newcomers_, {});
+    none_comes_ = true;
   }
-  for (auto& [member, link] : all) {
-    link.receiver->ring(bell_);
-    Link& place = by_block(links_, member);
-    // The one before may have gone just now.
-    if (std::exchange(place, std::move(link)).receiver) centre_.leave(member);
-    centre_.admit(member);
+  bell_->ring();
+}
+
+bool CentreHost::take_changes() {
+  std::vector<Change> all;
+  bool none_comes = false;
+  {
+    const std::lock_guard lock(mutex_);
+    all = std::exchange(changes_, {});
+    none_comes = std::exchange(none_comes_, false);
   }
+  for (Change& change : all) take(std::move(change));
+  if (none_comes) centre_.merge_those_who_wait();
   return !all.empty();
+}
+
+void CentreHost::take(Change change) {
+  const int member = change.member;
+  const auto lost = lost_lives_.find(member);
+  // What is said of its loss overtakes what is said of its coming.
+  if (change.joins && lost != lost_lives_.end() && change.life > 0 &&
+      lost->second >= change.life)
+    return;
+  if (!change.joins) lost_lives_[member] = change.life;
+  if (change.link) {
+    if (change.link->receiver) change.link->receiver->ring(bell_);
+    // The one before may have gone just now.
+    if (std::exchange(by_block(links_, member), *std::move(change.link))
+            .receiver)
+      centre_.leave(member);
+  }
+  if (change.joins) centre_.admit(member);
 }
 
 /// Takes one message of each replica that has sent one.
 bool CentreHost::take_some() {
-  bool any = take_newcomers();
+  bool any = take_changes();
   for (int member = 1; member <= centre_.members(); ++member) {
     const Link& link = by_block(links_, member);
     if (!link.receiver || !link.receiver->ready()) continue;
@@ -123,7 +159,7 @@ void CentreHost::take(int member) {
     by_block(links_, member) = {};
     return centre_.leave(member);
   }
-  take_newcomers();  // who were admitted before that was said
+  take_changes();  // what was before that was said
   if (message->round == static_cast<std::int64_t>(CentreMessage::end))
     by_block(links_, member) = {};
   else

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "lib/base/memory/account.h"
@@ -33,25 +35,45 @@ class CentreHost {
   /// A replica that has left, or was never there, joins, before anything that
   /// another says after this call. Safe from any thread, while the host has a
   /// replica.
-  void admit(int member, Link link);
+  /// life: counts those that come to its place, from 1. It stays out where
+  /// lose() has said so before.
+  void admit(int member, std::int64_t life, Link link);
+  /// As that, over the link that it has had from the start.
+  void admit(int member);
+  /// A replica is lost, though its link may not have ended. Safe from any
+  /// thread.
+  void lose(int member, std::int64_t life = 0);
+  /// Calls Centre::merge_those_who_wait(). Safe from any thread.
+  void merge_those_who_wait();
   CentreHost(const CentreHost&) = delete;
   CentreHost& operator=(const CentreHost&) = delete;
 
  private:
   void serve(int threads, const std::shared_ptr<MemoryAccount>& memory);
   bool take_some();
-  bool take_newcomers();
+  /// A replica that comes or goes.
+  struct Change {
+    int member = 1;
+    std::int64_t life = 0;
+    bool joins = false;
+    std::optional<Link> link = {};  ///< from then on; nothing: as before
+  };
+  void note(Change change);
+  void take(Change change);
+  bool take_changes();
   void take(int member);
   void answer(int member, Message message);
   void wait_since(std::uint64_t rung);
   bool is_over() const;
 
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
-  std::vector<Link> links_;  // by replica; empty: it has ended
-  std::vector<int> broken_;  // links that an answer found broken
+  std::vector<Link> links_;                 // by replica; empty: it has ended
+  std::vector<int> broken_;                 // links that an answer found broken
+  std::map<int, std::int64_t> lost_lives_;  // by replica, the last
   Centre centre_;
-  std::mutex mutex_;  // guards newcomers_
-  std::vector<std::pair<int, Link>> newcomers_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<Change> changes_;
+  bool none_comes_ = false;
   std::thread thread_;
 };
 

@@ -55,9 +55,9 @@ CentreEntry CentreLink::enter() {
   return entry_in(ask(message_for(CentreMessage::entry)));
 }
 
-void CentreLink::admit(int member, Link link) {
+void CentreLink::admit(int member, std::int64_t life, Link link) {
   SLUICE_CHECK(host_, "{}: the centre isn't beside replica {}", name_, member_);
-  host_->admit(member, std::move(link));
+  host_->admit(member, life, std::move(link));
 }
 
 std::optional<std::int64_t> CentreLink::deal(std::int64_t first,

@@ -29,6 +29,8 @@ class CentreLink {
 
   int members() const { return members_; }
   int member() const { return member_; }
+  /// The centre, if it is in this process.
+  std::weak_ptr<CentreHost> host() const { return host_; }
   /// Opens the centre, once; what others say before waits for that.
   void open(const CentreOpening& opening);
   /// Brings a push that is served at once.
@@ -40,8 +42,9 @@ class CentreLink {
   MergeResult take(bool told);
   /// Takes what a replica begins with that joins the run.
   CentreEntry enter();
-  /// Lets another replica join, at the centre of this process.
-  void admit(int member, Link link);
+  /// Lets another replica join, at the centre of this process:
+  /// CentreHost::admit().
+  void admit(int member, std::int64_t life, Link link);
   /// The next batch of those from `first` to before `end`, where a dealer deals
   /// (MicroBatches::by_arrival), at the centre of block 1; nothing: all are
   /// dealt. What a replica has when it is lost is dealt again.

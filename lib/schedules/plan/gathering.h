@@ -66,6 +66,7 @@ class Gathering {
   /// now on.
   void admit(int member) { lost_.erase(member); }
   bool waits(int member) const { return waiting_.contains(member); }
+  bool any_waits() const { return !waiting_.empty(); }
   /// Whether enough replicas wait for a merge.
   bool has_quorum() const;
   /// Whether no replica is to be waited for any more.

@@ -232,6 +232,10 @@ bool survives_loss(const RunPlan& plan) {
   return plan.blocks.front().exchange.survives_loss();
 }
 
+bool may_wait_in_circle(const RunPlan& plan) {
+  return plan.blocks.front().exchange.quorum.is_there() && plan.depth() > 1;
+}
+
 int SeatNames::seats() const {
   if (counts.empty()) return depth * replicas;
   return static_cast<int>(

@@ -33,6 +33,10 @@ RunPlan first_replica(const RunPlan& plan);
 /// Whether the others go on when a replica, but the first, is lost.
 bool survives_loss(const RunPlan& plan);
 
+/// Whether replicas of a quorum may wait for each other in a circle: one at the
+/// centre of a block, another at that of another.
+bool may_wait_in_circle(const RunPlan& plan);
+
 /// Names of seats for people.
 struct SeatNames {
   int depth = 1;  ///< blocks of the network

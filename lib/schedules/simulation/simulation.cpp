@@ -167,6 +167,11 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
       throw UserError("{} ({}) is of phase {}, and there are {}",
                       name_of_seat(plans_.front(), block), to_text(action),
                       action.phase, plans_.size());
+    if (action.kind == ExchangeKind::agreement) {
+      const int of = by_block(plan(action.phase).blocks, block).block;
+      agreeing_[{of, action.batch}].insert(block);
+      is_local_ = false;
+    }
     if (action.dropped.empty() || action.op != Op::forward) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(

@@ -138,6 +138,7 @@ class Simulation {
     };
     std::optional<Gathering> gathering = {};
     std::map<int, MergePoint> merged = {};
+    bool is_told = false;  ///< a record says when those who wait are merged
   };
   /// Messages of a seat's next action.
   struct NextTransfers {
@@ -158,8 +159,8 @@ class Simulation {
     double clock = 0;
     /// Number of times that replicas which share weights have agreed.
     std::int64_t rests = 0;
-    /// That number, and whether an evaluation or a checkpoint is next, as they
-    /// are counted in rests_.
+    /// The number of rests, and whether an evaluation or a checkpoint is next,
+    /// as they are counted in rests_.
     std::int64_t counted_rests = 0;
     bool counted_at_it = false;
     Ledger ledger;
@@ -291,6 +292,10 @@ class Simulation {
   /// End of an action that starts at `start`.
   double end_of(int seat, const Action& action, double start) const;
   const Meeting* meeting_of(int seat) const;
+  std::int64_t taking_part(const BlockPlan& mine, const Action& exchange) const;
+  bool are_lost_done(const BlockPlan& mine, const Action& exchange) const;
+  std::int64_t rests_before(const Action& entry, int block) const;
+  void enter(int seat, const Action& entry);
   /// Time at which all have published that the block's next action, which
   /// settles, takes from.
   std::optional<double> published_since(int seat) const;
@@ -323,6 +328,9 @@ class Simulation {
   std::map<std::pair<int, std::int64_t>, Meeting>
       meetings_;                        // by block, and how many were before
   std::map<int, CentreQueue> centres_;  // by block
+  /// Seats that agree with the others of their block before a turn, by block
+  /// and turn, where a record says what they do.
+  std::map<std::pair<int, std::int64_t>, std::set<int>> agreeing_;
   Dealer dealer_;                       // of free replicas, by arrival
   std::vector<std::int64_t> done_;      // by executor: its actions
   std::vector<SimulatedChannel> up_;    // index of the link - 1

@@ -33,7 +33,7 @@ void Simulation::meet(int seat, const Action& action, double end) {
   const std::int64_t number = publishes ? lane.published++ : lane.settled++;
   Meeting& meeting = meetings_[{mine.block, number}];
   if (!publishes) {
-    if (++meeting.settled == mine.exchange.members)
+    if (++meeting.settled == taking_part(mine, action))
       meetings_.erase({mine.block, number});
     return;
   }
@@ -52,9 +52,50 @@ void Simulation::meet(int seat, const Action& action, double end) {
       forget(seat_of(now, mine.block, peer));
     return;
   }
-  if (meeting.published < mine.exchange.members) return;
+  if (meeting.published < taking_part(mine, action)) return;
   for (int replica = 1; replica <= mine.exchange.members; ++replica)
     forget(seat_of(now, mine.block, replica));
+}
+
+/// Replicas that a rest is of: where a record says what they do, some may be
+/// lost, or not there yet.
+std::int64_t Simulation::taking_part(const BlockPlan& mine,
+                                     const Action& exchange) const {
+  const auto found = agreeing_.find({mine.block, exchange.batch});
+  const bool is_told =
+      exchange.kind == ExchangeKind::agreement && found != agreeing_.end();
+  return is_told ? std::ssize(found->second) : mine.exchange.members;
+}
+
+/// Whether those that are lost before a rest have done all that they did.
+bool Simulation::are_lost_done(const BlockPlan& mine,
+                               const Action& exchange) const {
+  const auto found = agreeing_.find({mine.block, exchange.batch});
+  if (found == agreeing_.end()) return true;
+  const RunPlan& now = plan(exchange.phase);
+  for (int replica = 1; replica <= mine.exchange.members; ++replica) {
+    const int seat = seat_of(now, mine.block, replica);
+    const Lane& lane = by_block(lanes_, seat);
+    if (lane.actions.empty()) continue;
+    const Action& next = lane.actions.front();
+    const bool joins_later =
+        next.kind == ExchangeKind::entry && next.batch >= exchange.batch;
+    if (!joins_later && !found->second.contains(seat)) return false;
+  }
+  return true;
+}
+
+/// Rests of a block before a replica joins.
+std::int64_t Simulation::rests_before(const Action& entry, int block) const {
+  return std::distance(agreeing_.lower_bound({block, -1}),
+                       agreeing_.upper_bound({block, entry.batch}));
+}
+
+/// Counts those as its own.
+void Simulation::enter(int seat, const Action& entry) {
+  Lane& lane = by_block(lanes_, seat);
+  const int block = by_block(plan(entry.phase).blocks, seat).block;
+  lane.published = lane.settled = rests_before(entry, block);
 }
 
 double Simulation::end_of(int seat, const Action& action, double start) const {
@@ -82,6 +123,7 @@ void Simulation::visit(int seat, const Action& action, double end) {
     centre.visitors.insert_or_assign(seat, arrival);
     return forget_visitors(centre);
   }
+  if (action.kind == ExchangeKind::entry) enter(seat, action);
   centre.waiting.erase({centre.visitors.at(seat), seat});
   if (!centre.gathering) centre.visitors.erase(seat);
   ++centre.served;
@@ -114,6 +156,10 @@ Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
 
 void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
   CentreQueue& centre = centre_of(mine);
+  const Lane& lane = by_block(lanes_, mine.seat());
+  centre.is_told = !lane.actions.empty() &&
+                   lane.actions.front().kind == ExchangeKind::pull &&
+                   lane.actions.front().arrived > 0;
   if (centre.gathering->bring(mine.replica, turn, time))
     return merge_if_complete(centre, time);
   centre.merged[mine.replica] = {time, centre.served,
@@ -128,7 +174,7 @@ void Simulation::rest(const BlockPlan& mine, double time) {
 }
 
 void Simulation::merge_if_complete(CentreQueue& centre, double time) {
-  if (centre.gathering->is_complete()) merge(centre, time);
+  if (!centre.is_told && centre.gathering->is_complete()) merge(centre, time);
 }
 
 void Simulation::merge(CentreQueue& centre, double time) {
@@ -213,6 +259,10 @@ std::optional<double> Simulation::served_since(int seat) const {
   const CentreQueue& centre = found->second;
   const auto own = centre.visitors.find(seat);
   if (own == centre.visitors.end()) return std::nullopt;
+  if (settle.kind == ExchangeKind::entry &&
+      by_block(lanes_, found->first).settled <
+          rests_before(settle, found->first))
+    return std::nullopt;
   // The next push is the one that a record names; without a record, pushes go
   // by arrival.
   const bool is_next =
@@ -251,7 +301,10 @@ std::optional<double> Simulation::published_since(int seat) const {
   const Meeting* meeting = meeting_of(seat);
   if (meeting == nullptr) return std::nullopt;
   if (!is_between(lane.actions.front(), ExchangePartners::peers)) {
-    if (meeting->published < mine.exchange.members) return std::nullopt;
+    const Action& settle = lane.actions.front();
+    if (meeting->published < taking_part(mine, settle) ||
+        !are_lost_done(mine, settle))
+      return std::nullopt;
     return meeting->all_published;
   }
   double since = meeting->published_at.at(mine.replica);

@@ -8,6 +8,7 @@ struct LossyCase {
   const char* config = "";
   int blocks = 1;
   int replicas = 3;
+  bool is_replayed = false;  ///< whatever it was at when it was lost
 
   /// The last seat, of the last replica.
   int seat() const { return blocks * replicas; }
@@ -28,7 +29,7 @@ constexpr LossyCase kServer = {
     "Server",
     "blocks=2 schedule=free replicas.count=3 replicas.policy=server "
     "replicas.deal=shares ",
-    2, 3};
+    2, 3, true};
 constexpr LossyCase kGossip = {
     "Gossip",
     "blocks=1 schedule=free replicas.count=4 replicas.policy=gossip "

@@ -198,6 +198,23 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfALostReplica) {
       << "each once, by the others";
 }
 
+// A replica waits at the average of one block for another, and that one for it
+// at that of another block: by chance, in several of these runs.
+TEST_F(DealtReplicasRun, GoesOnWhereReplicasOfAQuorumWaitInACircle) {
+  const std::string config = write(
+      "config.toml",
+      "threads = 1\ntimeout = 30\nboundary = {policy = 'delayed_gradient'}\n"
+      "data = {train = 480, test = 40}\ncheckpoint = {every_turns = 4}\n" +
+          config_of("'average', every = 2, quorum = 3", "arrival", "2"));
+  for (const char* engine : {"threads", "threads", "threads", "processes"}) {
+    const Outcome outcome =
+        sluice(fmt::format("run {} --overwrite --dir {} turns=20 engine={}",
+                           config, path("run"), engine));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(replay(path("run")).difference(), "");
+  }
+}
+
 // With batches under way, and above them a block that goes by what comes: what
 // is dealt again overtakes none.
 TEST_F(DealtReplicasRun, DoesTheWorkOfAReplicaThatIsLostWithBatchesUnderWay) {
@@ -205,7 +222,7 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfAReplicaThatIsLostWithBatchesUnderWay) {
     SCOPED_TRACE(policy);
     const std::string config = write(
         "config.toml",
-        "engine = 'processes'\nthreads = 1\n"
+        "engine = 'processes'\nthreads = 1\ntimeout = 30\n"
         "boundary = {policy = 'delayed_gradient'}\n"
         "data = {train = 480, test = 40}\ncheckpoint = {every_turns = 4}\n" +
             config_of(policy, "arrival", "2"));
@@ -215,6 +232,9 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfAReplicaThatIsLostWithBatchesUnderWay) {
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("Replica 3 is lost"));
     EXPECT_THAT(outcome.text, HasSubstr("do its work"));
+    if (std::string(policy) == "'server'") {
+      EXPECT_EQ(replay(path("run")).difference(), "");
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/uses/replay.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/process_group.h"
 #include "tests/experiments/helpers/program.h"
@@ -127,8 +128,7 @@ TEST_P(JoinedOf, ReplicaTrainsFromTheNextGrantToTheEnd) {
   EXPECT_EQ(joined.number("replica", 0), 3);
   EXPECT_GT(joined.number("turn", 0), 0);
   EXPECT_EQ(losses(), 0U);
-  EXPECT_THAT(sluice("replay " + path("run")).text,
-              HasSubstr("replicas joined it"));
+  EXPECT_EQ(replay(path("run")).difference(), "");
   for (int block = 1; block <= of.blocks; ++block)
     EXPECT_THAT(applied(block, of.blocks),
                 UnorderedElementsAreArray(all_batches(of.places)))
@@ -141,7 +141,7 @@ TEST_P(JoinedOf, ReplicaTrainsFromTheNextGrantToTheEnd) {
 
 // Killed, and replaced by another, at the same place.
 TEST_F(Joined, ReplicaThatIsLostLeavesItsPlaceToAnother) {
-  start({.policy = "'server'"});
+  start({.policy = "'server'"}, "turns=120");
   {
     const ProcessGroup third(join_command(), path("join.txt"));
     await("a third replica", [&] { return joins() == 1; });
@@ -154,9 +154,44 @@ TEST_F(Joined, ReplicaThatIsLostLeavesItsPlaceToAnother) {
   EXPECT_EQ(joins(), 2U);
   // Goes on with those that it had started with.
   const Outcome resumed =
-      sluice(fmt::format("run --resume {} turns={}", path("run"), kTurns + 4));
+      sluice(fmt::format("run --resume {} turns=124", path("run")));
   EXPECT_EQ(resumed.status, 0) << resumed.text;
   EXPECT_THAT(resumed.text, Not(HasSubstr("is back")));
+}
+
+// Two come, and one of those goes: the record has what it had done.
+TEST_F(Joined, RunIsReplayedToTheBit) {
+  start({.policy = "'server'", .blocks = 2, .places = 4}, "turns=120");
+  const ProcessGroup one(join_command(), path("join.txt"));
+  const ProcessGroup other(join_command(), path("next.txt"));
+  await("two more replicas", [&] { return joins() == 2; });
+  one.signal(SIGKILL);
+  EXPECT_EQ(run_->wait(), 0) << slurp(path("run.txt"));
+  EXPECT_EQ(losses(), 1U);
+  EXPECT_EQ(replay(path("run")).difference(), "");
+}
+
+// The process and its links live: the launcher alone knows that it is lost.
+TEST_F(Joined, ReplicaThatIsSuspendedLeavesTheRunToTheOthers) {
+  start({.policy = "'server'", .blocks = 2}, "timeout=6");
+  const ProcessGroup third(join_command(), path("join.txt"));
+  await("a third replica", [&] { return joins() == 1; });
+  third.signal(SIGSTOP);
+  EXPECT_EQ(run_->wait(), 0) << slurp(path("run.txt"));
+  EXPECT_EQ(losses(), 1U) << slurp(path("run.txt"));
+  EXPECT_THAT(slurp(path("run.txt")), HasSubstr("it was silent for"));
+  third.signal(SIGCONT);
+}
+
+TEST_F(Joined, RunGoesOnWhereItsNoteCannotBeWritten) {
+  start({.policy = "'server'"});
+  const ProcessGroup third(join_command(), path("join.txt"));
+  await("a third replica", [&] { return joins() == 1; });
+  std::filesystem::create_directory(path("run") + "/door.json");
+  third.signal(SIGKILL);
+  EXPECT_EQ(run_->wait(), 0) << slurp(path("run.txt"));
+  EXPECT_THAT(slurp(path("run.txt")),
+              HasSubstr("no replica can join any more"));
 }
 
 TEST_F(Joined, ReplicaLeavesAtASignal) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/runs/uses/replay.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/lossy_runs.h"
 #include "tests/experiments/helpers/process_group.h"
@@ -66,6 +67,9 @@ TEST_P(LostReplica, AtARandomStepIsLeftOutAndCounted) {
     EXPECT_EQ(evaluations.back().number("turn", 0), 20);
     EXPECT_TRUE(std::filesystem::exists(path("disturbed") + "/done"));
     expect_nothing_left("disturbed");
+    if (of.is_replayed) {
+      EXPECT_EQ(replay(path("disturbed")).difference(), "");
+    }
   }
 }
 
@@ -93,10 +97,10 @@ TEST_F(LostReplicas, LossOfTheFirstReplicaEndsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
 }
 
-TEST_F(LostReplicas, AreInNoRecordThatCouldBeReplayed) {
+TEST_F(LostReplicas, AreInNoRecordOfPairsThatCouldBeReplayed) {
   const Outcome outcome =
       run("disturbed",
-          std::string(kBackup.config) + "--inject 'kill block 4 @ turn 6'");
+          std::string(kGossip.config) + "--inject 'kill block 4 @ turn 6'");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   const Outcome replayed = sluice("replay " + path("disturbed"));
   EXPECT_NE(replayed.status, 0);

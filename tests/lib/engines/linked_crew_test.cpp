@@ -428,6 +428,14 @@ class JoinedCrew : public testing::Test {
     while (!reached_.contains(seat) || reached_[seat] < n) crew_->wait();
   }
   void wait_for_first(std::size_t n) { wait_for(1, n); }
+  /// A replica calls in the first grant, and the second is given.
+  void call_from_third() {
+    crew_->give(turn(0));
+    say_reached_by({1, 2});
+    wait_for_first(0);
+    newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
+    crew_->give(turn(1));
+  }
   void join_third() {
     std::vector<Link> links;
     links.push_back(std::move(third_));
@@ -482,17 +490,16 @@ TEST_F(JoinedCrew, BeginsWithTheNextGrantForWhichReplica1MakesItsLinkBefore) {
 }
 
 TEST_F(JoinedCrew, IsLostAsAnyOtherAndItsPlaceOfferedAgain) {
-  crew_->give(turn(0));
-  say_reached_by({1, 2});
-  wait_for_first(0);
-  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
-  crew_->give(turn(1));
+  call_from_third();
   join_third();
   ends_.workers[2] = {};
   say_reached_by({1, 2});
   wait_for_first(1);
   while (lost_ == 0) crew_->wait();
   EXPECT_EQ(lost_, 3);
+  Message said = next_of(1);
+  while (said.kind != MessageKind::centre) said = next_of(1);
+  EXPECT_EQ(said_in<CentreNotice>(said).lost, 3) << "said to replica 1";
   crew_->give(last_turn(2));
   EXPECT_THAT(newcomers_->offered, ElementsAre(3, 3));
   say_reached_by({1, 2});
@@ -500,27 +507,39 @@ TEST_F(JoinedCrew, IsLostAsAnyOtherAndItsPlaceOfferedAgain) {
 }
 
 TEST_F(JoinedCrew, SendsANewcomerAwayThatReplica1DidNotMeet) {
-  crew_->give(turn(0));
-  say_reached_by({1, 2});
-  wait_for_first(0);
-  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
-  crew_->give(turn(1));
+  call_from_third();
   say_reached_by({1, 2});
   wait_for_first(1);
   crew_->give(turn(2));
-  ends_.workers[0].sender->send(
-      control_message(MessageKind::newcomer, Newcomer{.replica = 3}));
+  const auto missed = [&](std::int64_t life) {
+    ends_.workers[0].sender->send(control_message(
+        MessageKind::newcomer, Newcomer{.replica = 3, .life = life}));
+  };
+  missed(0);
   say_reached_by({1, 2});
   wait_for_first(2);
+  EXPECT_FALSE(newcomers_->is_dismissed) << "that was another";
+  crew_->give(turn(3));
+  missed(1);
+  say_reached_by({1, 2});
+  wait_for_first(3);
   EXPECT_TRUE(newcomers_->is_dismissed);
 }
 
+TEST_F(JoinedCrew, OffersNoPlaceWhereNoneCanBeOpened) {
+  call_from_third();
+  newcomers_->say({.kind = Kind::closed, .replica = 3});
+  for (int n = 1; n < 4; ++n) {
+    say_reached_by({1, 2});
+    wait_for_first(static_cast<std::size_t>(n));
+    crew_->give(turn(n + 1));
+  }
+  EXPECT_THAT(newcomers_->offered, ElementsAre(3));
+  EXPECT_EQ(crew_->progress().slowest, 4U) << "it isn't waited for";
+}
+
 TEST_F(JoinedCrew, GoesOnWithoutANewcomerThatDoesNotCome) {
-  crew_->give(turn(0));
-  say_reached_by({1, 2});
-  wait_for_first(0);
-  newcomers_->say({.kind = Kind::calls, .replica = 3, .address = "there"});
-  crew_->give(turn(1));
+  call_from_third();
   say_reached_by({1, 2});
   wait_for_first(1);
   newcomers_->say({.kind = Kind::missing, .replica = 3});

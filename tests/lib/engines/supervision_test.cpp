@@ -140,6 +140,23 @@ TEST(ProgressBoard, NamesAllWhenEachWaitsForAnother) {
               HasSubstr("all wait: block 1 for block 2, block 2 for block 1"));
 }
 
+TEST(ProgressBoard, SaysThatAllWaitWhenNoneHasMovedForAWhile) {
+  Time time;
+  ProgressBoard board(3, AwakeClock::kMost, time.source());
+  board.progress(1, said(5, 2));
+  board.progress(2, said(5, 1));
+  board.ended(3);
+  time.passes(milliseconds(20));
+  board.progress(1, said(6, 2));
+  time.passes(milliseconds(20));
+  board.progress(1, said(6, 2));
+  EXPECT_FALSE(board.all_wait(milliseconds(25))) << "one has moved";
+  time.passes(milliseconds(10));
+  EXPECT_TRUE(board.all_wait(milliseconds(25)));
+  board.progress(2, said(5, kNobody));
+  EXPECT_FALSE(board.all_wait(milliseconds(25))) << "one works";
+}
+
 TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustEnded) {
   Time time;
   ProgressBoard board(2, AwakeClock::kMost, time.source());

@@ -113,7 +113,7 @@ TEST(Records, ThatGoToTheRunAloneComeBack) {
   read_again<records::TakenMessage>(
       R"({"kind":"taken","seat":1,"turn":3,"peer":2,"message":"gradient","batch":2,"start":10.5,"end":11.0})");
   read_again<records::Actions>(
-      R"({"kind":"actions","block":1,"phase":0,"actions":"F0 B0 U0"})");
+      R"({"kind":"actions","block":1,"phase":0,"actions":"F0 B0 U0","part":1})");
   read_again<records::ClockOffset>(
       R"({"kind":"clock_offset","seat":1,"offset_s":0.5,"uncertainty_s":0.25})");
 }

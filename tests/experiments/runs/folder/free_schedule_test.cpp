@@ -104,6 +104,22 @@ TEST_F(RecordOfSchedule, LeavesOutWhatAReplicaDidThatJoinedAfterTheCheckpoint) {
   EXPECT_EQ(text(), "F0 B0 U0 C2\nC2\n");
 }
 
+TEST_F(RecordOfSchedule, HasOfAGrantWhatALostReplicaSaidBeforeItsEnd) {
+  ScheduleRecord record(2, std::make_shared<NoSink>(), 2);
+  const auto part = [&](int block, const std::string& text) {
+    record.write(records::Actions{block, 0, text, 1});
+  };
+  record.write(actions(2, 0, "F0 B0"));
+  part(1, "F1 B1 X1");
+  part(2, "U0 F3 B3 X3");
+  record.save(folder_);
+  EXPECT_EQ(text(), "\nF0 B0\n") << "grants that are over alone";
+  record.write(records::LostReplica{.replica = 2});
+  record.write(actions(1, 0, "S1<2 F2"));
+  record.save(folder_);
+  EXPECT_EQ(text(), "F1 B1 X1 S1<2 F2\nF0 B0 U0 F3 B3 X3\n");
+}
+
 TEST_F(RecordOfSchedule, GoesWithTheRunThatBeginsAnew) {
   cut_schedule(2, folder_);  // there is none yet
   recorded().save(folder_);

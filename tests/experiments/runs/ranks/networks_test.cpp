@@ -125,7 +125,7 @@ TEST_F(Networks, ThatStayCutEndTheRunWhenReconnectHasPassed) {
 /// A run on the first host, which a replica of the second joins.
 class JoinedNetworks : public Networks {
  protected:
-  Outcome join(const std::string& network) {
+  Outcome join(const std::string& network, const std::string& more = "") {
     const std::string script = write(
         "host.sh",
         fmt::format(
@@ -133,6 +133,7 @@ class JoinedNetworks : public Networks {
             "MASTER_PORT\nexport SLUICE_HOST_MARK=$host\n"
             "if [ $host = 0 ]; then\n"
             "  {0} run {1} --dir {2} --door 10.77.0.1 transport=auto turns=48 "
+            "{4} "
             "--inject 'slow block 1 x40; slow block 2 x40'\n"
             "else\n"
             "  for i in $(seq 400); do [ -e {2}/door.json ] && break; sleep "
@@ -146,7 +147,7 @@ class JoinedNetworks : public Networks {
                               "schedule = 'free'\nblocks = 1\n"
                               "replicas = {count = 3, start_with = 2, "
                               "policy = 'server'}\n")),
-            path("run"), path("join.txt")));
+            path("run"), path("join.txt"), more));
     return shell(with_network("--hosts 2 " + network, "bash " + script));
   }
 };
@@ -157,6 +158,14 @@ TEST_F(JoinedNetworks, HaveReplicasThatJoinFromOneHostTheRunOfAnother) {
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
   EXPECT_THAT(outcome.text, Not(HasSubstr("is lost")));
   EXPECT_THAT(slurp(path("join.txt")), HasSubstr("the run is over"));
+}
+
+TEST_F(JoinedNetworks, ThatAreCutLoseTheReplicaAndNotTheRun) {
+  const Outcome outcome = join("--delay 1 --cut 400 1000", "timeout=6");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
+  EXPECT_THAT(outcome.text, HasSubstr("Replica 3 is lost"));
+  EXPECT_THAT(outcome.text, HasSubstr("silent for"));
 }
 
 }  // namespace sluice::networks_test

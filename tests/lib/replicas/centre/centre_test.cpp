@@ -338,10 +338,11 @@ struct HalfFullCentre {
   }
   std::unique_ptr<CentreLink> admit_third() {
     auto [mine, its] = memory_link(kCentreCapacity, kCentreCapacity, kPatience);
-    links.front()->admit(3, std::move(its));
+    links.front()->admit(3, ++lives, std::move(its));
     return std::make_unique<CentreLink>(std::move(mine), 3, 3, "block 1");
   }
   CentreLinks links;
+  std::int64_t lives = 0;
 };
 
 TEST(CentreAtWork, GivesItsWeightsAndStatisticsToAReplicaThatJoins) {
@@ -399,6 +400,20 @@ TEST(CentreAtWork, HasThePlaceOfALostReplicaForAnother) {
   }
   EXPECT_TRUE(rest_of(links).weights[0].equal(start() + 2))
       << "the movements of all three have been added";
+  finish(links);
+}
+
+// What is said of its loss may overtake what is said of its coming.
+TEST(CentreAtWork, LeavesOutWhoIsLostBeforeItHasCome) {
+  HalfFullCentre centre(movement_centre({{"w", start()}}, 3, 1));
+  CentreLinks& links = centre.links;
+  links.front()->host().lock()->lose(3, 1);
+  const std::unique_ptr<CentreLink> third = centre.admit_third();
+  for (int member : {1, 2}) by_block(links, member)->arrive({});
+  for (int member : {1, 2}) by_block(links, member)->await_rest();
+  const std::unique_ptr<CentreLink> next = centre.admit_third();
+  EXPECT_EQ(next->enter().served.place, 1) << "the one before never came";
+  next->finish();
   finish(links);
 }
 
@@ -794,6 +809,21 @@ TEST(Centre, IsDueOnlyWhileAReplicaWaitsForAQuorumThatIsThere) {
   EXPECT_GT(centre.due(), std::chrono::steady_clock::now());
   centre.come_due();
   EXPECT_FALSE(centre.due());
+  EXPECT_EQ(said.back(), std::pair(2, CentreMessage::take));
+}
+
+TEST(Centre, MergesLessThanAQuorumWhereNoneComesAnyMore) {
+  Answers said;
+  Centre centre =
+      silent_centre(said, summing_centre({{"w", start()}}, {}), {.least = 2});
+  centre.hear(1, opening());
+  centre.merge_those_who_wait();
+  Message brought = push_of(2);
+  brought.round = static_cast<std::int64_t>(CentreMessage::bring);
+  centre.hear(2, brought);
+  centre.hear(2, message_of(0, CentreMessage::take));
+  EXPECT_EQ(said.back(), std::pair(2, CentreMessage::bring));
+  centre.merge_those_who_wait();
   EXPECT_EQ(said.back(), std::pair(2, CentreMessage::take));
 }
 
