@@ -169,6 +169,7 @@ asio::awaitable<void> PeerAcceptor::refuse(AcceptedPeer& accepted,
   {
     const std::lock_guard lock(mutex_);
     met_.insert(accepted.hello.from);
+    is_refusing_ = true;
   }
   co_await tell_all(reason);
   co_await tell(accepted, reason);
@@ -314,6 +315,7 @@ void PeerAcceptor::failed(const std::string& reason) {
 
 void PeerAcceptor::disagreed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
+  is_refusing_ = false;
   if (is_disagreement_) return;  // report the first only
   failure_ = reason;
   is_disagreement_ = true;
@@ -369,7 +371,7 @@ void PeerAcceptor::wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
                         const std::function<bool()>& is_there) {
   AwakeClock awake;
   const Clock::time_point end = awake.now() + (until - Clock::now());
-  while (!is_there()) {
+  while (is_refusing_ || !is_there()) {
     if (is_disagreement_) throw Disagreement("{}", failure_);
     if (!failure_.empty()) throw LinkError("{}", failure_);
     const Clock::duration left = end - awake.now();
