@@ -19,6 +19,7 @@ MakeHead infopro_head(Fields& options);
 MakeHead forward_forward_head(Fields& options);
 MakeHead man_head(Fields& options);
 MakeHead mono_forward_head(Fields& options);
+MakeHead ridge_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -60,6 +61,10 @@ std::span<const HeadRow> heads() {
               "a goodness for each class by a matrix, without a bias "
               "(Mono-Forward: Gong, Li, Abdulla 2025, arXiv:2501.09238)",
               mono_forward_head},
+      HeadRow{"ridge",
+              "a linear layer that is solved by ridge regression, not stepped "
+              "(deep stacking: Deng et al. 2012)",
+              ridge_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

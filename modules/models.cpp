@@ -25,6 +25,7 @@ MakeModel revnet(Fields& options);
 MakeModel vit(Fields& options);
 MakeModel mlp_mixer(Fields& options);
 MakeModel gpt(Fields& options);
+MakeModel llama(Fields& options);
 MakeModel lstm(Fields& options);
 MakeModel ff_mlp(Fields& options);
 MakeModel listed_layers(Fields& options);
@@ -81,6 +82,10 @@ std::span<const ModelRow> models() {
       ModelRow{"gpt",
                "Transformer language model in the style of GPT-2, for texts",
                gpt},
+      ModelRow{"llama",
+               "Transformer language model in the style of LLaMA: rotary "
+               "positions, SwiGLU, shared heads of keys; for texts",
+               llama},
       ModelRow{"lstm", "recurrent language model, for texts", lstm},
       ModelRow{"layers",
                "layers listed in the config, a table [[model.layer]] each",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "experiments/data/order/echo.h"
+
 namespace sluice {
 
 double samples_per_turn(const Experiment& experiment) {
@@ -42,8 +44,13 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   site.seed = experiment.seed;
   site.model = &experiment.model;
   if (experiment.data) site.samples = experiment.data->train.size();
-  site.batches_per_epoch =
-      experiment.turns_per_epoch * experiment.micro_batches.count;
+  std::int64_t turns = experiment.turns_per_epoch;
+  // Policies keep something of batches that come again for one echo.
+  if (const Echo echo = echo_in(experiment.resolved); echo.is_on()) {
+    site.samples = echo.batches * experiment.batch_size;
+    turns = echo.turns();
+  }
+  site.batches_per_epoch = turns * experiment.micro_batches.count;
   return site;
 }
 

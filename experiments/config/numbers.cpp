@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
@@ -47,18 +48,31 @@ constexpr std::array kYoungerKeys = {
     YoungerKey{"replicas.grace", 0.0},
     YoungerKey{"replicas.deal", "shares"},
     YoungerKey{"replicas.start_with", std::int64_t{0}},
+    YoungerKey{"replicas.overlap", std::int64_t{0}},
+    YoungerKey{"replicas.mixing", 0.0},
+    YoungerKey{"replicas.chunk", std::int64_t{0}},
+    YoungerKey{"replicas.error_decay", 1.0},
+    YoungerKey{"replicas.outer_every", std::int64_t{1}},
+    YoungerKey{"replicas.outer_pull", 1.0},
+    YoungerKey{"delay.turns", std::int64_t{0}},
+    YoungerKey{"delay.weights", "stash"},
+    YoungerKey{"virtual.service", "fixed"},
     YoungerKey{"pipeline.weights", "latest"},
     YoungerKey{"pipeline.micro_batches", std::int64_t{1}},
     YoungerKey{"data.label_noise", 0.0},
     YoungerKey{"data.mixup", 0.0},
+    YoungerKey{"data.teacher", ""},
+    YoungerKey{"data.teacher_temperature", 1.0},
+    YoungerKey{"data.teacher_weight", 1.0},
+    YoungerKey{"loss.temperature", 1.0},
     YoungerKey{"data.augment.resized_crop", 0.0},
     YoungerKey{"data.evaluate_training", std::int64_t{0}},
     YoungerKey{"limit.train", std::int64_t{0}},
     YoungerKey{"limit.evaluation", std::int64_t{0}},
 };
 /// Tables that count only where something is left in them.
-constexpr std::array<std::string_view, 2> kNoNumbersEmpty = {"pipeline",
-                                                             "limit"};
+constexpr std::array<std::string_view, 3> kNoNumbersEmpty = {"pipeline",
+                                                             "limit", "delay"};
 
 constexpr std::array<std::string_view, 4> kNoNumbersOfPipeline = {
     "order", "executors", "flush", "recompute"};
@@ -118,7 +132,19 @@ ConfigNode without_value(const ConfigNode& node, std::string_view path,
   return rest;
 }
 
+/// Leaves out a plain outer step, which only averages have had for long.
+ConfigNode without_plain_outer_step(ConfigNode numbers) {
+  const ConfigNode* replicas = numbers.find("replicas");
+  const ConfigNode* policy = replicas ? replicas->find("policy") : nullptr;
+  if (policy == nullptr ||
+      *policy == ConfigNode{.value = std::string("average")})
+    return numbers;
+  numbers = without_value(numbers, "replicas.outer_lr", {.value = 1.0});
+  return without_value(numbers, "replicas.outer_momentum", {.value = 0.0});
+}
+
 ConfigNode without_younger_keys(ConfigNode numbers) {
+  numbers = without_plain_outer_step(std::move(numbers));
   for (const auto& [path, value] : kYoungerKeys) {
     ConfigNode node;
     std::visit([&](auto of) { node.value = of; }, value);
@@ -148,6 +174,9 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   const ConfigNode* assist = data.find("assist");
   if (assist != nullptr && is_default(*assist, "acceptance", {.value = 0.0}))
     numbers = without(numbers, std::array<std::string_view, 1>{"assist"});
+  const ConfigNode* echo = data.find("echo");
+  if (echo != nullptr && is_default(*echo, "times", {.value = std::int64_t{1}}))
+    numbers = without(numbers, std::array<std::string_view, 1>{"echo"});
   return numbers;
 }
 
@@ -187,6 +216,21 @@ ConfigNode without_usual_place(const ConfigNode& clip) {
              : clip;
 }
 
+/// The table without keys that are younger than optimizers or policies, where
+/// they have the value that was the only one.
+ConfigNode without_usual_values(ConfigNode table) {
+  table = without_value(table, "look_ahead", {.value = false});
+  table = without_value(table, "tail_average", {.value = 0.0});
+  table = without_value(table, "step", {.value = std::string("gradient")});
+  if (const ConfigNode* policy = table.find("policy");
+      policy == nullptr ||
+      !(*policy == ConfigNode{.value = std::string("nmf")}))
+    return table;
+  table = without_value(table, "memory", {.value = std::string("batch")});
+  table = without_value(table, "dual", {.value = false});
+  return without_value(table, "evaluate", {.value = std::string("features")});
+}
+
 /// Leaves out keys that are younger than optimizers, such as a warm-up in
 /// turns, where they have no effect: the optimizers of blocks, and those of
 /// what their ends train, have a schedule and a clip each.
@@ -201,7 +245,9 @@ ConfigNode without_younger_keys_of_optimizers(const ConfigNode& node) {
       value = key == "schedule" ? without_zeros(value, kZeros)
               : key == "clip"   ? without_usual_place(value)
                                 : without_younger_keys_of_optimizers(value);
-  return rest;
+  return std::holds_alternative<ConfigNode::Table>(rest.value)
+             ? without_usual_values(std::move(rest))
+             : rest;
 }
 
 /// Whether it is, or has, a table with a dropout: a probability of that name,

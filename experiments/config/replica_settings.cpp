@@ -118,14 +118,25 @@ void ReplicaSettings::describe_compressor(Fields& fields) {
       choose(fields, "compress", compressors(), compress, "compressor")
           .make(fields);
   if (compress == "none") return;
-  if (kind.exchange.what != ExchangedTensors::gradients ||
-      !kind.exchange.graph.is_all())
+  const bool sums_gradients =
+      kind.exchange.what == ExchangedTensors::gradients &&
+      kind.exchange.graph.is_all();
+  if (!sums_gradients && !kind.gives_movements)
     fields.reject(
         "compress",
-        fmt::format("makes sums of gradients smaller, and replicas of "
-                    "policy = '{}' sum none: set policy = "
-                    "'all_reduce', or leave compress out",
+        fmt::format("makes sums of gradients or movements smaller, and "
+                    "replicas of policy = '{}' sum none: set policy = "
+                    "'all_reduce' or 'average', or leave compress out",
                     policy));
+  if (!sums_gradients &&
+      (kind.compressor.rounds > 1 || kind.compressor.keeps_momentum ||
+       kind.compressor.votes))
+    fields.reject(
+        "compress",
+        fmt::format("'{}' is of gradients, and policy = '{}' sums movements "
+                    "of weights, once and with their magnitudes: set compress "
+                    "= 'top_k', 'threshold', 'qsgd' or 'e3m0', or leave it out",
+                    compress, policy));
   if (kind.exchange.shards)
     fields.reject("compress",
                   "gives each replica all of the gradients, and shard = true a "

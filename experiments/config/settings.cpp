@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config/added_delays.h"
 #include "experiments/config/run_name.h"
 #include "lib/base/plug_in.h"
 #include "transport/meeting/transports.h"
@@ -166,6 +167,10 @@ void Settings::describe(Fields& fields) {
                  "turns cut into micro-batches, which follow each other "
                  "through the blocks",
                  [&](Fields& part) { pipeline.describe(part); });
+  fields.section("delay",
+                 "gradients that come late though no block delays them: what "
+                 "staleness by itself does to training",
+                 [&](Fields& part) { describe_delay(part, delay); });
   fields.section("replicas", "copies of the network, on shares of the data",
                  [&](Fields& part) { replicas.describe(part); });
   std::int64_t oldest = -1;

@@ -13,6 +13,7 @@
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
 #include "lib/schedules/orders/rows.h"
+#include "lib/schedules/plan/added_delay.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/tensors/gpu/gpu_arithmetic.h"
 #include "lib/workers/seat_options.h"
@@ -59,6 +60,7 @@ struct Settings : SeatOptions {
   std::int64_t accumulate = 1;
   std::vector<std::int64_t> accumulate_by_block = {};  ///< empty: `accumulate`
   PipelineSettings pipeline = {};
+  AddedDelay delay = {};
   ReplicaSettings replicas = {};
   std::int64_t probe_every = 0;  ///< turns; 0: no probe
   bool probe_layers = false;     ///< each layer of a block too

@@ -70,15 +70,23 @@ std::string key_of(const OpRow& row) {
   return key;
 }
 
-/// Bytes of h_k for one sample, as the message carries it.
-double bytes_of_sample(const SampleShape& shape, Precision precision,
-                       const Codec* codec) {
-  std::vector<std::int64_t> sizes = {1};
+/// Bytes of h_k for so many samples, as a message carries it.
+double packed_bytes(const SampleShape& shape, std::int64_t samples,
+                    Precision precision, const Codec* codec) {
+  std::vector<std::int64_t> sizes = {samples};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
   Message message;
   pack({at::zeros(sizes, type)}, "h", codec, message);
   return static_cast<double>(payload_bytes(message));
+}
+
+/// Bytes of many samples, from those of one and what another one adds.
+double bytes_of_batch(const SampleShape& shape, std::int64_t samples,
+                      Precision precision, const Codec* codec) {
+  const double one = packed_bytes(shape, 1, precision, codec);
+  return one + static_cast<double>(samples - 1) *
+                   (packed_bytes(shape, 2, precision, codec) - one);
 }
 
 }  // namespace
@@ -87,8 +95,7 @@ double bytes_of_features(const Model& model, const LayerRange& range,
                          std::int64_t samples, Precision precision) {
   const SampleShape& shape =
       model.layers.at(static_cast<std::size_t>(range.last)).output;
-  return static_cast<double>(samples) *
-         bytes_of_sample(shape, precision, nullptr);
+  return bytes_of_batch(shape, samples, precision, nullptr);
 }
 
 namespace {
@@ -106,7 +113,7 @@ MessageBytes bytes_above(const Model& model, const LayerRange& range,
   const SampleShape& shape =
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
-  const double features = samples * bytes_of_sample(shape, precision, codec);
+  const double features = bytes_of_batch(shape, batch_size, precision, codec);
   const double up = features + samples * label_bytes(model.sample);
   return {.activation = up,
           .gradient = features,
@@ -153,7 +160,13 @@ void VirtualOptions::describe(Fields& fields) {
                       "longer or shorter, at random: 0.1 is ten percent",
               .min = 0,
               .max = 0.99});
-  fields.key("seed", seed, {.text = "seed of the jitter", .min = 0});
+  fields.key("service", service,
+             {{"fixed", Service::fixed}, {"exponential", Service::exponential}},
+             {.text = "how long actions take: fixed, as long as these keys "
+                      "say; exponential, so long on average and each by "
+                      "chance, as in models of queues"});
+  fields.key("seed", seed,
+             {.text = "seed of the jitter and of the service", .min = 0});
   fields.key("slow", slow,
              {.text = "slow blocks: \"2x1.5\" makes every action of block 2 "
                       "take 1.5 times as long, \"2.3x1.5\" those of its "
@@ -176,6 +189,7 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
               .latency = options.latency,
               .bandwidth = options.bandwidth,
               .jitter = options.jitter,
+              .service = options.service,
               .seed = static_cast<std::uint64_t>(options.seed),
               .exchange_link = options.exchange};
   const auto spread = [&](std::string_view name,

@@ -25,6 +25,7 @@ struct VirtualOptions {
   double bandwidth = 0;     ///< bytes/s; 0: unlimited
   LinkCosts exchange = {};  ///< between replicas
   double jitter = 0;
+  Service service = Service::fixed;
   std::int64_t seed = 1;
   std::vector<std::string> slow = {};  ///< "2x1.5"
   bool calibrate = false;

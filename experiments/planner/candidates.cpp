@@ -60,7 +60,8 @@ void leave_out_seconds(ConfigNode& config) {
   ConfigNode kept = *written;
   for (const char* key :
        {"forward", "backward", "backward_input", "backward_weights", "update",
-        "learn", "learn_input", "head", "jitter", "seed", "slow", "calibrate"})
+        "learn", "learn_input", "head", "jitter", "service", "seed", "slow",
+        "calibrate"})
     leave_out(kept, key);
   config.set("virtual", kept);
 }

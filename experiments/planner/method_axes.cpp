@@ -202,8 +202,10 @@ std::int64_t bytes_kept_for_replicas(const Experiment& experiment, int block) {
   const auto members = static_cast<int>(experiment.replicas.count);
   const NamedTensors parameters = named_parameters_of(experiment, block);
   std::int64_t bytes = 0;
-  const ReplicaSite site{
-      .seed = experiment.seed, .member = 1, .members = members};
+  const ReplicaSite site{.seed = experiment.seed,
+                         .member = 1,
+                         .members = members,
+                         .compresses = kind.compressor.make != nullptr};
   if (kind.make) {
     const ReplicaRules rules = kind.make(parameters, site);
     if (rules.policy) bytes += bytes_of(values_of(rules.policy->state()));

@@ -91,8 +91,14 @@ class MadeUpBatch {
   Attachments attachments() const {
     Attachments all;
     for (const std::string& name : lower_->traits().attachments)
-      all[name] = name == kSampleIds ? at::arange(samples_) : input();
+      all[name] = name == kSampleIds ? rows() : input();
     return all;
+  }
+
+  /// A table of what is kept of samples may have fewer rows than the batch.
+  at::Tensor rows() const {
+    return at::arange(samples_).remainder(
+        std::max<std::int64_t>(1, site_.samples));
   }
 
   void teach(const Tensors& features) const {
@@ -120,17 +126,21 @@ class MadeUpBatch {
 }  // namespace
 
 PolicyWork policy_work(const Experiment& experiment, int block) {
-  // Products of a batch are a n + b n^2, where samples are compared.
+  // Products of a batch are c + a n + b n^2: c of what all samples share, b
+  // where they are compared.
   constexpr std::int64_t kFew = 2;
   const PolicyWork few = MadeUpBatch(experiment, block, kFew).work();
   const PolicyWork twice = MadeUpBatch(experiment, block, 2 * kFew).work();
-  const std::int64_t size =
-      experiment.batch_size / experiment.micro_batches.count;
+  const PolicyWork thrice = MadeUpBatch(experiment, block, 3 * kFew).work();
+  const auto size = static_cast<double>(experiment.batch_size /
+                                        experiment.micro_batches.count);
   const auto for_sample = [&](double PolicyWork::*which) {
     const auto n = static_cast<double>(kFew);
-    const double b = (twice.*which - 2 * (few.*which)) / (2 * n * n);
-    const double a = few.*which / n - b * n;
-    return a + b * static_cast<double>(size);
+    const double step = twice.*which - few.*which;
+    const double b = (thrice.*which - twice.*which - step) / (2 * n * n);
+    const double a = (step - 3 * n * n * b) / n;
+    const double c = few.*which - n * a - n * n * b;
+    return c / size + a + b * size;
   };
   return {.signal = for_sample(&PolicyWork::signal),
           .learn = for_sample(&PolicyWork::learn),

@@ -160,7 +160,7 @@ struct ReportArguments {
   std::vector<std::string> folders;  ///< of runs, sweeps, or folders of those
   std::string page;      ///< the HTML file; empty: report.html in the first
   bool untimed = false;  ///< without what was measured in time or memory
-  std::optional<double> target;  ///< a test loss: report::ReportOptions
+  std::string target;    ///< target_from(); empty: none
 };
 void report_command(const ReportArguments& arguments);
 

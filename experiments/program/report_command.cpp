@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,14 +72,22 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 std::function<double(std::int64_t turns)> bytes_of_exchanges(
     const Experiment& experiment) {
   if (experiment.replicas.count == 1) return nullptr;
-  std::vector<ExchangeTraffic> blocks;
-  for (int k = 1; k <= experiment.blocks(); ++k)
-    blocks.emplace_back(by_block(experiment.plans.front().blocks, k));
-  return [blocks = std::move(blocks),
-          bytes = experiment.costs.exchange_bytes](std::int64_t turns) mutable {
+  // Where each comes to a centre by itself, an exchange is of one replica.
+  struct Part {
+    ExchangeTraffic traffic;
+    double bytes;
+  };
+  std::vector<Part> parts;
+  for (const BlockPlan& block : experiment.plans.front().blocks) {
+    if (block.replica > 1 && !block.exchange.served) break;
+    const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
+    parts.push_back(
+        {ExchangeTraffic(block),
+         block.exchange.served ? bytes / block.exchange.members : bytes});
+  }
+  return [parts = std::move(parts)](std::int64_t turns) mutable {
     double sent = 0;
-    for (std::size_t k = 0; k < blocks.size(); ++k)
-      sent += bytes.at(k) * blocks[k].sent_in(turns);
+    for (Part& part : parts) sent += part.bytes * part.traffic.sent_in(turns);
     return sent;
   };
 }
@@ -136,6 +145,11 @@ report::ConfigFacts facts_of_config(const ConfigNode& config,
   return facts;
 }
 
+std::optional<report::Target> target_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return report::target_from(text);
+}
+
 std::string name_of_file(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
@@ -148,7 +162,7 @@ void report_command(const ReportArguments& arguments) {
       report::write_report({.folders = arguments.folders,
                             .page = arguments.page,
                             .only_numbers = arguments.untimed,
-                            .target = arguments.target,
+                            .target = target_of(arguments.target),
                             .facts = [&](const ConfigNode& config) {
                               return facts_of_config(config, root);
                             }});

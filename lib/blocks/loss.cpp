@@ -20,29 +20,47 @@ RunLoss everywhere(const Loss& loss) {
   return {.training = loss, .evaluation = loss};
 }
 
-Loss smoothed_cross_entropy(double label_smoothing) {
-  return [label_smoothing](const at::Tensor& outputs,
-                           const at::Tensor& labels) {
-    constexpr std::int64_t kNoIgnoredLabel = -100;
-    const bool are_shares = labels.is_floating_point();
-    return at::cross_entropy_loss(
-        outputs.flatten(0, -2), are_shares ? labels : labels.flatten(),
-        /*weight=*/{}, at::Reduction::Mean, kNoIgnoredLabel, label_smoothing);
+at::Tensor smoothed_cross_entropy(const at::Tensor& outputs,
+                                  const at::Tensor& labels,
+                                  double label_smoothing) {
+  constexpr std::int64_t kNoIgnoredLabel = -100;
+  const bool are_shares = labels.is_floating_point();
+  return at::cross_entropy_loss(
+      outputs.flatten(0, -2), are_shares ? labels : labels.flatten(),
+      /*weight=*/{}, at::Reduction::Mean, kNoIgnoredLabel, label_smoothing);
+}
+
+/// With a temperature (Hinton et al. 2015, arXiv:1503.02531): of the outputs
+/// divided by it, times its square, so that gradients keep their size.
+Loss cross_entropy_of(double label_smoothing, double temperature) {
+  return [=](const at::Tensor& outputs, const at::Tensor& labels) {
+    if (temperature == 1)
+      return smoothed_cross_entropy(outputs, labels, label_smoothing);
+    return smoothed_cross_entropy(outputs / temperature, labels,
+                                  label_smoothing) *
+           (temperature * temperature);
   };
 }
 
-/// Evaluations are not smoothed, so that runs with different smoothing can be
+/// Evaluations are not smoothed and have no temperature, so that runs can be
 /// compared by their test loss.
 RunLoss cross_entropy(Fields& options) {
   double label_smoothing = 0;
+  double temperature = 1;
   options.key("label_smoothing", label_smoothing,
               {.text = "share of the target that is spread evenly over all "
                        "classes, in training; evaluations report the loss "
                        "without it",
                .min = 0,
                .max = 1});
-  return {.training = smoothed_cross_entropy(label_smoothing),
-          .evaluation = smoothed_cross_entropy(0)};
+  options.key("temperature", temperature,
+              {.text = "by which outputs are divided in training, where the "
+                       "loss is multiplied by its square: that of a teacher "
+                       "(data.teacher); evaluations have none",
+               .min = 1e-3,
+               .max = 1e3});
+  return {.training = cross_entropy_of(label_smoothing, temperature),
+          .evaluation = cross_entropy_of(0, 1)};
 }
 
 /// The mean over samples and classes, as LibTorch's mse_loss: with 10 classes

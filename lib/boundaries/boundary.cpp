@@ -16,8 +16,9 @@ void check_labels_are_classes(const BoundarySite& site, std::string_view what) {
       return;
     case Targets::shares:
       throw UserError(
-          "{}: takes labels that are classes, and data.mixup makes shares of "
-          "them: leave it out, or choose another head or policy",
+          "{}: takes labels that are classes, and data.mixup and data.teacher "
+          "make shares of them: leave these out, or choose another head or "
+          "policy",
           what);
     case Targets::values:
       throw UserError(

@@ -113,12 +113,17 @@ class Lower : public BoundaryEnd {
   /// Properties of the boundary from which schedules are made, for both ends.
   virtual Traits traits() const = 0;
   /// What goes up of a training batch: h_k, which has a graph, or something in
-  /// its place, only with traits().publishes. Called once in each forward; an
-  /// evaluation sends h_k. `attachments` are those of BatchContext.
+  /// its place, only with traits().publishes. Called once in each forward.
+  /// `attachments` are those of BatchContext.
   virtual Tensors publish(std::int64_t /*batch*/, const Tensors& features,
                           const Attachments& /*attachments*/) {
     return features;
   }
+  /// What goes up of a batch that is evaluated: h_k, or something in its place,
+  /// only with MakeBoundary::changes_evaluations.
+  virtual Tensors evaluated(const Tensors& features) { return features; }
+  /// The tensors of buffers() that evaluated() reads.
+  virtual NamedTensors evaluation_state() const { return {}; }
   /// Called once for each batch that the block applies, or for each visit of
   /// it: then with the features of the input that came last.
   virtual Signal signal(const BatchContext& context) = 0;
@@ -211,6 +216,9 @@ struct MakeBoundary {
 
   MakeLower lower = {};
   MakeUpper upper = make_plain_upper;
+  /// Whether the lower end sends something else up than h_k when a batch is
+  /// evaluated: then the policy holds for the whole run.
+  bool changes_evaluations = false;
 };
 
 struct PlugIns;

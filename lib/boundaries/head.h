@@ -49,6 +49,8 @@ struct Needs {
   /// The weights of block k+1's first layer when it has gone backward through
   /// the batch, for follow().
   bool first_layer_above = false;
+  /// The host in its forward(), which then is in no graph of a device.
+  bool host = false;
 };
 
 /// What a head is given beside the features of a batch.

@@ -5,8 +5,14 @@
 // 2016, doi:10.1109/ICASSP.2016.7472805, equations 3 to 6, of which the
 // Nesterov form is SGD's), DiLoCo (Douillard et al. 2023, arXiv:2311.08105,
 // algorithm 1), SlowMo (Wang et al. 2020, arXiv:1910.00643, algorithm 1, where
-// the outer momentum is in units of gradients). In a free schedule an average
-// need not wait for all (decoupled DiLoCo, arXiv:2604.21428): centre_rules.h.
+// the outer momentum is in units of gradients). Weights may travel while
+// updates go on, and be mixed with a replica's own: streaming DiLoCo (Douillard
+// et al. 2025, arXiv:2501.18512). Or
+// movements are sent sparse, with error feedback: SparseLoCo (Sarfi et al.
+// 2025, arXiv:2508.15706, without its 2-bit values). In a free
+// schedule an average need not wait for all (decoupled DiLoCo,
+// arXiv:2604.21428): centre_rules.h.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +25,7 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre_rules.h"
+#include "lib/replicas/outer_step.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -50,73 +57,153 @@ std::optional<double> grace_of(Fields& fields) {
   return seconds;
 }
 
-struct OuterStep {
-  double learning_rate = 1;
-  double momentum = 0;
-  bool nesterov = false;
-  bool per_rate = false;
-
-  bool is_plain() const { return learning_rate == 1 && momentum == 0; }
+struct AverageOptions {
+  OuterStep outer = {};
+  bool per_rate = false;     ///< the momentum is in units of gradients
+  std::int64_t overlap = 0;  ///< updates for which weights travel
+  double mixing = 0;         ///< part of a replica's own weights that it keeps
 };
 
+/// Where all replicas began, or met last, it keeps where the outer optimizer
+/// needs it, or a movement is measured from there, or weights travel.
 class Average final : public ReplicaPolicy {
  public:
-  Average(OuterStep outer, const NamedTensors& parameters) : outer_(outer) {
-    if (outer_.is_plain()) return;
+  Average(const AverageOptions& options, const NamedTensors& parameters,
+          bool gives_movements)
+      : options_(options) {
+    const bool is_plain = options_.outer.is_plain();
+    if (is_plain && options_.overlap == 0 && !gives_movements) return;
     for (const auto& [name, tensor] : parameters) {
       start_.emplace_back("outer.start." + name, tensor.detach().clone());
-      momentum_.emplace_back("outer.momentum." + name,
-                             at::zeros_like(tensor.detach()));
+      if (!is_plain)
+        momentum_.emplace_back("outer.momentum." + name,
+                               at::zeros_like(tensor.detach()));
     }
   }
 
   void begin(const Tensors& weights) override {
     for (std::size_t i = 0; i < start_.size(); ++i)
       start_[i].second.copy_(weights.at(i));
+    travelled_.fill_(kNothing);
   }
 
-  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
-    Tensors& mean = mixture.mean;
-    if (outer_.is_plain()) return std::move(mean);
-    SLUICE_CHECK(mean.size() == start_.size(), "an average of {} tensors of {}",
-                 mean.size(), start_.size());
-    const double unit = outer_.per_rate ? mixture.rate : 1;
-    for (std::size_t i = 0; i < mean.size(); ++i)
-      step(start_[i].second, momentum_[i].second, mean[i], unit);
-    Tensors weights;
-    for (const auto& [name, tensor] : start_) weights.push_back(tensor.clone());
-    return weights;
+  Tensors offer(const Tensors& mine) override {
+    travelled_.fill_(0);
+    return ReplicaPolicy::offer(mine);
+  }
+
+  Tensors movement(const Tensors& mine) override {
+    travelled_.fill_(0);
+    Tensors moved;
+    for (std::size_t i = 0; i < start_.size(); ++i)
+      moved.push_back(start_[i].second - mine.at(i));
+    return moved;
+  }
+
+  Tensors combine(const Tensors& mine, Mixture mixture) override {
+    if (start_.empty()) return mixed(std::move(mixture.mean), mine);
+    const bool is_measured = mixture.mean.empty();
+    const Tensors& given = is_measured ? mixture.moved : mixture.mean;
+    SLUICE_CHECK(given.size() == start_.size(),
+                 "an average of {} tensors of {}", given.size(), start_.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const at::Tensor& start = start_[i].second;
+      if (!momentum_.empty())
+        step(i, is_measured ? given[i] : start - given[i], mixture.rate);
+      else if (is_measured)
+        start.sub_(given[i]);
+      else
+        start.copy_(given[i]);
+    }
+    if (options_.overlap > 0) return {};
+    return mixed(copies_of_start(), mine);
+  }
+
+  std::optional<Tensors> updated(const Tensors& mine) override {
+    if (travelled_.item<std::int64_t>() == kNothing) return std::nullopt;
+    travelled_.add_(1);
+    if (travelled_.item<std::int64_t>() < options_.overlap) return std::nullopt;
+    travelled_.fill_(kNothing);
+    return mixed(copies_of_start(), mine);
   }
 
   NamedTensors state() const override {
     NamedTensors all = start_;
     all.insert(all.end(), momentum_.begin(), momentum_.end());
+    // Named after the parameters, so that another cut finds it too.
+    if (options_.overlap > 0)
+      for (const auto& [name, tensor] : start_)
+        all.emplace_back("travelled." + name, travelled_);
     return all;
   }
 
  private:
-  /// A step of SGD with momentum, as PyTorch does it.
-  void step(at::Tensor& start, at::Tensor& momentum, const at::Tensor& mean,
-            double unit) const {
+  static constexpr std::int64_t kNothing = -1;  // travels
+
+  void step(std::size_t i, const at::Tensor& moved, double rate) const {
+    const double unit = options_.per_rate ? rate : 1;
     if (unit == 0) return;  // nothing has moved, whatever the unit
-    const at::Tensor gradient = (start - mean) / unit;
-    momentum.mul_(outer_.momentum).add_(gradient);
-    const at::Tensor along =
-        outer_.nesterov ? gradient + outer_.momentum * momentum : momentum;
-    start.sub_(along * (outer_.learning_rate * unit));
+    options_.outer.apply(start_[i].second, momentum_[i].second, moved / unit,
+                         unit);
   }
 
-  const OuterStep outer_;
-  NamedTensors start_;     // where all replicas began, or met last
-  NamedTensors momentum_;  // of the outer optimizer
+  Tensors copies_of_start() const {
+    Tensors copies;
+    for (const auto& [name, tensor] : start_) copies.push_back(tensor.clone());
+    return copies;
+  }
+
+  /// Mixes a replica's own weights into those that all have come to.
+  Tensors mixed(Tensors all, const Tensors& mine) const {
+    if (options_.mixing > 0)
+      for (std::size_t i = 0; i < all.size(); ++i)
+        all[i].add_((mine.at(i) - all[i]) * options_.mixing);
+    return all;
+  }
+
+  const AverageOptions options_;
+  NamedTensors start_;
+  NamedTensors momentum_;  // of the outer optimizer; empty: it is plain
+  /// [1]: updates for which weights have travelled.
+  at::Tensor travelled_ = at::full({1}, kNothing, at::kLong);
 };
+
+void describe_overlap(Fields& fields, AverageOptions& options,
+                      ReplicaKind& kind) {
+  fields.key("overlap", options.overlap,
+             {.text = "updates that go on while weights travel, which are "
+                      "those of so many updates before an average comes "
+                      "(streaming DiLoCo's tau); below `every`",
+              .unit = "updates",
+              .min = 0,
+              .max = 1e12});
+  fields.key("mixing", options.mixing,
+             {.text = "part of its own weights that a replica keeps in an "
+                      "average (streaming DiLoCo's alpha); 0: it takes the "
+                      "average",
+              .min = 0,
+              .max = 1});
+  kind.exchange.overlap = options.overlap;
+  if (options.overlap >= kind.exchange.every && options.overlap > 0)
+    fields.reject("overlap",
+                  fmt::format("{} would have weights travel when those after "
+                              "them set out, {} updates later: set it below "
+                              "`every`, or a larger `every`",
+                              options.overlap, kind.exchange.every));
+  if (options.overlap > 0 && kind.exchange.each_before > 0)
+    fields.reject("overlap",
+                  "is of averages that are updates apart, and each_before has "
+                  "one after every update: leave one of them out");
+  if (options.mixing > 0) kind.lockstep_key = "mixing";
+  if (options.overlap > 0) kind.lockstep_key = "overlap";
+}
 
 }  // namespace
 
 ReplicaKind average(Fields& fields) {
   ReplicaKind kind{
       .exchange = {.what = ExchangedTensors::weights, .agrees = true}};
-  OuterStep outer;
+  AverageOptions options;
   fields.key("every", kind.exchange.every,
              {.text = "updates between two averages; one more than the run "
                       "has: only its end is averaged",
@@ -132,18 +219,11 @@ ReplicaKind average(Fields& fields) {
   fields.key("stagger", kind.stagger,
              {.text = "blocks average at different updates, evenly spread "
                       "(streaming DiLoCo's fragments)"});
-  fields.key("outer_lr", outer.learning_rate,
-             {.text = "rate of the outer optimizer, SGD, whose step the mean "
-                      "is; 1 without momentum: the mean itself",
-              .min = 0,
-              .max = 1e6});
-  fields.key("outer_momentum", outer.momentum,
-             {.text = "its momentum; of BMUF 1 - 1 / replicas.count",
-              .min = 0,
-              .max = 1});
-  fields.key("outer_nesterov", outer.nesterov,
+  describe_overlap(fields, options, kind);
+  options.outer.describe(fields);
+  fields.key("outer_nesterov", options.outer.nesterov,
              {.text = "whether that is Nesterov's"});
-  fields.key("outer_per_rate", outer.per_rate,
+  fields.key("outer_per_rate", options.per_rate,
              {.text = "its momentum adds up movements divided by the learning "
                       "rate (SlowMo); matters where that changes"});
   fields.key("quorum", kind.quorum,
@@ -158,14 +238,17 @@ ReplicaKind average(Fields& fields) {
                   "is of a quorum, and an average waits for all: set "
                   "quorum, or leave grace out");
   kind.waits = true;
-  kind.make_centre = [outer](const NamedTensors& parameters,
-                             const CentreSite& site) {
-    return averaging_centre(parameters, site.members,
-                            std::make_unique<Average>(outer, parameters));
+  kind.gives_movements = true;
+  kind.make_centre = [options](const NamedTensors& parameters,
+                               const CentreSite& site) {
+    return averaging_centre(
+        parameters, site.members,
+        std::make_unique<Average>(options, parameters, false));
   };
-  kind.make = [outer](const NamedTensors& parameters,
-                      const ReplicaSite& /*site*/) -> ReplicaRules {
-    return {.policy = std::make_shared<Average>(outer, parameters)};
+  kind.make = [options](const NamedTensors& parameters,
+                        const ReplicaSite& site) -> ReplicaRules {
+    return {.policy = std::make_shared<Average>(options, parameters,
+                                                site.compresses)};
   };
   return kind;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/replicas/centre/centre_rule.h"
+#include "lib/replicas/delayed_nesterov.h"
 #include "lib/schedules/plan/peers.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
@@ -40,8 +41,11 @@ std::unique_ptr<CentreRule> softsync_centre(const NamedTensors& parameters,
 /// are from those that the replica took last, and gives what comes of it:
 /// Downpour with several updates to a push; with part = 1 / updates accumulated
 /// gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
+/// Or it steps by that: asynchronous DiLoCo with delayed Nesterov momentum (Liu
+/// et al. 2024, arXiv:2401.09135).
 std::unique_ptr<CentreRule> movement_centre(const NamedTensors& parameters,
-                                            int members, double part);
+                                            int members, double part,
+                                            const PushedStep& step = {});
 
 /// A push is the replica's weights; replica and centre move by alpha of what is
 /// between them, and the replica takes that for its next update: asynchronous

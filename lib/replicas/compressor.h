@@ -51,6 +51,8 @@ struct ReplicaSite {
   std::uint64_t seed = 1;  ///< of the run
   int member = 1;
   int members = 1;
+  /// Whether what the replicas exchange is compressed.
+  bool compresses = false;
   /// The block's replicas, where there are more than one; outlives what is
   /// made.
   Group* group = nullptr;

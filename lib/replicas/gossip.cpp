@@ -7,7 +7,10 @@
 // GossipGraD
 // (Daily et al. 2018, arXiv:1803.05880, section 4): one partner each, by
 // dissemination. Stochastic gradient push (Assran et al. 2019,
-// arXiv:1811.10792, algorithm 1).
+// arXiv:1811.10792, algorithm 1). NoLoCo (Kolehmainen et al. 2025,
+// arXiv:2506.10911, without activations that are routed to other replicas):
+// pairs of all replicas, and an outer optimizer in each.
+#include <cstddef>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -17,6 +20,7 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre_rules.h"
+#include "lib/replicas/outer_step.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/tensors/sums.h"
 
@@ -53,6 +57,67 @@ class Gossip final : public ReplicaPolicy {
   const bool moves_;
 };
 
+/// An outer optimizer in each replica, whose gradient is how far the mean of
+/// peers is from where the replica began or met last, its slow weights: with an
+/// outer rate eta, m = momentum m + eta (mean weights - mean slow weights) +
+/// pull eta (mean slow weights - slow weights), which are added to the slow
+/// weights. With a pull of 1 the mean of the slow weights cancels out, and
+/// isn't sent.
+class OuterGossip final : public ReplicaPolicy {
+ public:
+  OuterGossip(const OuterStep& outer, double pull,
+              const NamedTensors& parameters)
+      : outer_(outer), pull_(pull) {
+    for (const auto& [name, tensor] : parameters) {
+      slow_.emplace_back("outer.start." + name, tensor.detach().clone());
+      momentum_.emplace_back("outer.momentum." + name,
+                             at::zeros_like(tensor.detach()));
+    }
+  }
+
+  void begin(const Tensors& weights) override {
+    for (std::size_t i = 0; i < slow_.size(); ++i)
+      slow_[i].second.copy_(weights.at(i));
+  }
+
+  Tensors offer(const Tensors& mine) override {
+    Tensors all = ReplicaPolicy::offer(mine);
+    if (pull_ != 1)
+      for (const auto& [name, tensor] : slow_) all.push_back(tensor.clone());
+    return all;
+  }
+
+  Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
+    const Tensors means = mixed(mixture);
+    const std::size_t count = slow_.size();
+    SLUICE_CHECK(means.size() == (pull_ == 1 ? count : 2 * count),
+                 "{} tensors of {} in a mixture", means.size(), count);
+    Tensors weights;
+    for (std::size_t i = 0; i < count; ++i) {
+      const at::Tensor& slow = slow_[i].second;
+      const at::Tensor gradient =
+          pull_ == 1
+              ? slow - means[i]
+              : means[count + i] - means[i] + pull_ * (slow - means[count + i]);
+      outer_.apply(slow, momentum_[i].second, gradient);
+      weights.push_back(slow.clone());
+    }
+    return weights;
+  }
+
+  NamedTensors state() const override {
+    NamedTensors all = slow_;
+    all.insert(all.end(), momentum_.begin(), momentum_.end());
+    return all;
+  }
+
+ private:
+  const OuterStep outer_;
+  const double pull_;
+  NamedTensors slow_;
+  NamedTensors momentum_;
+};
+
 /// Sums of weights and of a number that each replica begins at 1 with: what
 /// sends itself to others loses, and what others send to gains, of both alike,
 /// so that their quotient is a mean. Replicas train that quotient; a step moves
@@ -73,7 +138,7 @@ class PushSum final : public ReplicaPolicy {
     share_.fill_(1);
   }
 
-  Tensors offer(const Tensors& mine) const override {
+  Tensors offer(const Tensors& mine) override {
     Tensors all = agreed(mine);
     all.push_back(share_.clone());
     return all;
@@ -152,6 +217,18 @@ void check_gossip(const PeerGraph& graph, bool mixes_before, bool push_sum,
                   "sends what an update has made: set mix = 'after'");
 }
 
+void check_outer(bool mixes_before, bool push_sum, const Fields& fields) {
+  if (mixes_before)
+    fields.reject("mix",
+                  "'before' leaves outer_lr, outer_momentum and outer_pull "
+                  "no step of their own, which they take after updates: set "
+                  "mix = 'after', or leave these out");
+  if (push_sum)
+    fields.reject("push_sum",
+                  "divides what is sent, and outer_lr, outer_momentum and "
+                  "outer_pull step by it: leave one of them out");
+}
+
 }  // namespace
 
 ReplicaKind gossip(Fields& fields) {
@@ -173,7 +250,8 @@ ReplicaKind gossip(Fields& fields) {
   fields.key("pairs", graph.pairs,
              {.text = "in an exchange pairs of neighbours meet, which are "
                       "drawn by seed, replica and turn, and others in the next "
-                      "(AD-PSGD); the graph must be bipartite"});
+                      "(AD-PSGD); the graph must be bipartite, or complete: "
+                      "then all may meet (NoLoCo)"});
   fields.key("rotate", graph.rotates,
              {.text = "of hops: after all of them the replicas change their "
                       "places, drawn by the seed (GossipGraD)"});
@@ -188,11 +266,28 @@ ReplicaKind gossip(Fields& fields) {
              {.text = "what is sent is divided by how much of all a replica "
                       "has got (stochastic gradient push): for graphs on which "
                       "not all get the same"});
+  OuterStep outer;
+  outer.describe(fields);
+  double pull = 1;
+  fields.key("outer_pull", pull,
+             {.text = "of its steps: how far a replica's slow weights go to "
+                      "the mean of those of the peers, in units of outer_lr "
+                      "(NoLoCo's gamma / eta)",
+              .min = 0,
+              .max = 1e6});
+  const bool is_plain = outer.is_plain() && pull == 1;
   const bool mixes_before = kind.exchange.what == ExchangedTensors::old_weights;
   check_gossip(graph, mixes_before, push_sum, fields);
-  kind.make = [mixes_before, push_sum](
-                  const NamedTensors& parameters,
+  if (!is_plain) {
+    check_outer(mixes_before, push_sum, fields);
+    kind.lockstep_key = "outer_lr";
+    if (outer.momentum > 0) kind.lockstep_key = "outer_momentum";
+    if (pull != 1) kind.offered = 2;
+  }
+  kind.make = [=](const NamedTensors& parameters,
                   const ReplicaSite& /*site*/) -> ReplicaRules {
+    if (!is_plain)
+      return {.policy = std::make_shared<OuterGossip>(outer, pull, parameters)};
     if (push_sum) return {.policy = std::make_shared<PushSum>(parameters)};
     return {.policy = std::make_shared<Gossip>(mixes_before)};
   };

@@ -15,11 +15,15 @@ ReplicaKind neighbours(Fields& fields);
 ReplicaKind server(Fields& fields);
 ReplicaKind shared(Fields& fields);
 
-Tensors ReplicaPolicy::offer(const Tensors& mine) const {
+Tensors ReplicaPolicy::offer(const Tensors& mine) {
   Tensors copies;
   for (const at::Tensor& tensor : mine)
     copies.push_back(tensor.detach().clone());
   return copies;
+}
+
+Tensors ReplicaPolicy::movement(const Tensors& /*mine*/) {
+  throw InternalError("a policy of replicas that gives no movements");
 }
 
 Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, Mixture /*mixture*/) {

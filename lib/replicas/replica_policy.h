@@ -26,6 +26,9 @@ struct Mixture {
   /// order of the parameters; of equal ones it is they (Group::finish_mean()).
   /// May be overwritten.
   Tensors mean = {};
+  /// Mean of ReplicaPolicy::movement() of all replicas, in the place of `mean`,
+  /// where movements are compressed. Not to be written.
+  Tensors moved = {};
   /// Tensors that the replica and its peers have published, in an exchange with
   /// peers, in the order of the replicas; not to be written.
   std::vector<Tensors> published = {};
@@ -44,12 +47,19 @@ class ReplicaPolicy {
   virtual ~ReplicaPolicy() = default;
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
-  /// Tensors for the peers: new ones, by default of the weights alone.
-  virtual Tensors offer(const Tensors& mine) const;
+  /// Tensors to publish: new ones, by default of the weights alone.
+  virtual Tensors offer(const Tensors& mine);
+  /// How far the replica has moved, towards lower weights, from where all began
+  /// or met last: what is published where it is compressed. New tensors.
+  virtual Tensors movement(const Tensors& mine);
   /// The weights after an exchange, or of one before an update (old_weights)
   /// what is added to them after it: new tensors, or those of the mean. `mine`
-  /// are the replica's own.
+  /// are the replica's own. What comes while updates go on
+  /// (ReplicaExchange::overlap) is kept for updated(), and nothing returned.
   virtual Tensors combine(const Tensors& mine, Mixture mixture);
+  /// The weights with which the replica goes on after an update, where
+  /// exchanges overlap with updates: new tensors; nothing: those it has.
+  virtual std::optional<Tensors> updated(const Tensors& /*mine*/) { return {}; }
   /// The tensors whose mean consensus() takes; by default the replica's
   /// weights.
   virtual Tensors agreed(const Tensors& mine) const { return mine; }
@@ -137,6 +147,9 @@ struct CentreSite {
 /// Rules by which the replicas of a run work together.
 struct ReplicaKind {
   ReplicaExchange exchange = {};
+  /// ReplicaExchange::every of each replica, index r-1, where these differ;
+  /// empty: that of `exchange`.
+  std::vector<std::int64_t> every_of = {};
   /// Whether blocks exchange their weights at different updates.
   bool stagger = false;
   /// Whether the policy tells how stale each gradient is, where those of
@@ -147,8 +160,14 @@ struct ReplicaKind {
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;
-  /// Compressor of the gradients that the replicas exchange.
+  /// Compressor of the gradients, or movements, that the replicas exchange.
   CompressorKind compressor = {};
+  /// Whether a compressor may make their movements smaller.
+  bool gives_movements = false;
+  /// Tensors that a replica publishes for each parameter.
+  int offered = 1;
+  /// A key that is set, and is of exchanges in lockstep; empty: none.
+  std::string lockstep_key = {};
   /// Maker of a replica's rules, for the parameters of a block; empty: it has
   /// none.
   std::function<ReplicaRules(const NamedTensors& parameters,

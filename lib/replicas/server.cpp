@@ -11,20 +11,26 @@
 // SGD (Zhang et al. 2016, arXiv:1511.05950, equation 6, 1 gradient to an
 // update). Or they train by themselves for n_push = n_fetch updates, and push
 // how far they have moved; divided by those updates, that is accumulated
-// gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
+// gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1);
+// with an outer optimizer, asynchronous DiLoCo with delayed Nesterov momentum
+// (Liu et al. 2024, arXiv:2401.09135).
 //
 // In lockstep every replica keeps the server, from the same pushes.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "lib/replicas/centre_rules.h"
+#include "lib/replicas/delayed_nesterov.h"
 #include "lib/replicas/replica_policy.h"
+#include "lib/replicas/taken_weights.h"
 
 namespace sluice {
 
@@ -142,26 +148,79 @@ class GradientServer final : public PullPolicy, public StepRule {
 class MovementServer final : public PullPolicy {
  public:
   MovementServer(const NamedTensors& parameters, const ReplicaSite& site,
-                 double part)
-      : PullPolicy(parameters, site), part_(part) {}
+                 double part, const PushedStep& step)
+      : PullPolicy(parameters, site), part_(part) {
+    if (!step.is_plain()) outer_.emplace(step, parameters);
+  }
+
+  void begin(const Tensors& weights) override {
+    PullPolicy::begin(weights);
+    if (outer_) outer_->begin();
+  }
 
   Tensors combine(const Tensors& /*mine*/, Mixture mixture) override {
-    Tensors weights;
-    for (const auto& [name, tensor] : pulled().back())
-      weights.push_back(tensor.clone());
+    NamedTensors weights = named_copies(pulled().back(), "");
     for (std::size_t r = 0; r < mixture.published.size(); ++r) {
       const NamedTensors& before = pulled().at(r);
+      Tensors moved;
       for (std::size_t k = 0; k < weights.size(); ++k)
-        weights[k].add_((mixture.published[r].at(k) - before[k].second) *
+        moved.push_back((mixture.published[r].at(k) - before[k].second) *
                         part_);
-      copy(weights, before);
+      if (outer_)
+        outer_->push(weights, moved);
+      else
+        for (std::size_t k = 0; k < weights.size(); ++k)
+          weights[k].second.add_(moved[k]);
+      copy(values_of(weights), before);
     }
     return own();
   }
 
+  NamedTensors state() const override {
+    NamedTensors all = PullPolicy::state();
+    if (!outer_) return all;
+    const NamedTensors of_outer = outer_->state();
+    all.insert(all.end(), of_outer.begin(), of_outer.end());
+    return all;
+  }
+
  private:
   const double part_;
+  std::optional<DelayedNesterov> outer_;  // none: each movement is added
 };
+
+constexpr std::int64_t kMostUpdates = 1'000'000'000'000;
+
+std::int64_t updates_of(const ConfigNode& written, const Fields& fields) {
+  const auto* number = std::get_if<std::int64_t>(&written.value);
+  if (number == nullptr || *number < 1 || *number > kMostUpdates)
+    fields.reject("every",
+                  fmt::format("expected an integer from 1 to {}, or a list of "
+                              "one for each replica, got {}",
+                              kMostUpdates, written.literal()));
+  return *number;
+}
+
+/// Dynamic local updates (Liu et al. 2024) are a number for each replica.
+void describe_every(Fields& fields, ReplicaKind& kind) {
+  ConfigNode written = {.value = kind.exchange.every};
+  fields.key("every", written, "integer | list of integers",
+             {.text = "updates of a replica between two pushes of its "
+                      "movement; or, with schedule = 'free', a list with a "
+                      "number for each replica, in proportion to their speeds "
+                      "(dynamic local updates)",
+              .unit = "updates"});
+  const auto* list = std::get_if<ConfigNode::Array>(&written.value);
+  if (list == nullptr) {
+    kind.exchange.every = updates_of(written, fields);
+    return;
+  }
+  for (const ConfigNode& item : *list)
+    kind.every_of.push_back(updates_of(item, fields));
+  if (kind.every_of.empty())
+    fields.reject("every", "expected a number for each replica, got none");
+  kind.exchange.every = kind.every_of.front();
+}
 
 }  // namespace
 
@@ -175,18 +234,26 @@ ReplicaKind server(Fields& fields) {
              {.text = "what a replica sends to the server: gradients, which "
                       "the server's optimizer steps by; or how far it has "
                       "moved by its own optimizer, which the server adds"});
-  fields.key("every", kind.exchange.every,
-             {.text = "updates of a replica between two pushes of its movement",
-              .unit = "updates",
-              .min = 1,
-              .max = 1e12});
+  describe_every(fields, kind);
   bool per_update = false;
   fields.key(
       "per_update", per_update,
       {.text = "a movement is divided by the updates that made it (AGN)"});
   kind.tells_staleness = kind.exchange.what == ExchangedTensors::gradients;
-  if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
+  const bool has_every = kind.exchange.every > 1 || !kind.every_of.empty();
+  if (kind.tells_staleness && (has_every || per_update))
     fields.reject(per_update ? "per_update" : "every",
+                  "is of push = 'movement': set that, or leave it out");
+  if (per_update && !kind.every_of.empty())
+    fields.reject("per_update",
+                  "divides by one number of updates, and every = [...] has one "
+                  "for each replica: leave one of them out");
+  PushedStep step;
+  step.describe(fields);
+  if (kind.tells_staleness && !step.is_plain())
+    fields.reject(step.every > 1            ? "outer_every"
+                  : step.outer.momentum > 0 ? "outer_momentum"
+                                            : "outer_lr",
                   "is of push = 'movement': set that, or leave it out");
   fields.key("softsync", kind.softsync,
              {.text = "n-softsync, with schedule = 'free': a step of the "
@@ -199,16 +266,16 @@ ReplicaKind server(Fields& fields) {
     fields.reject("softsync", "is of push = 'gradients': leave it out");
   const double part =
       per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
-  kind.make = [pushes_gradients = kind.tells_staleness, part](
+  kind.make = [pushes_gradients = kind.tells_staleness, part, step](
                   const NamedTensors& parameters,
                   const ReplicaSite& site) -> ReplicaRules {
     if (!pushes_gradients)
-      return {.policy =
-                  std::make_shared<MovementServer>(parameters, site, part)};
+      return {.policy = std::make_shared<MovementServer>(parameters, site, part,
+                                                         step)};
     const auto rule = std::make_shared<GradientServer>(parameters, site);
     return {.policy = rule, .steps = rule};
   };
-  kind.make_centre = [pushes_gradients = kind.tells_staleness, part,
+  kind.make_centre = [pushes_gradients = kind.tells_staleness, part, step,
                       n = kind.softsync](const NamedTensors& parameters,
                                          const CentreSite& site) {
     if (n > 0)
@@ -216,7 +283,7 @@ ReplicaKind server(Fields& fields) {
                              site.members / n);
     return pushes_gradients
                ? gradient_centre(parameters, site.options, site.members)
-               : movement_centre(parameters, site.members, part);
+               : movement_centre(parameters, site.members, part, step);
   };
   return kind;
 }

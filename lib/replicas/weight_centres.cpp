@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/replicas/centre_rules.h"
+#include "lib/replicas/delayed_nesterov.h"
 #include "lib/replicas/taken_weights.h"
 #include "lib/tensors/sums.h"
 
@@ -19,19 +21,29 @@ namespace {
 
 class MovementCentre final : public CentreRule {
  public:
-  MovementCentre(const NamedTensors& parameters, int members, double part)
-      : taken_(parameters, members), part_(part) {}
+  MovementCentre(const NamedTensors& parameters, int members, double part,
+                 const PushedStep& step)
+      : taken_(parameters, members), part_(part) {
+    if (!step.is_plain()) outer_.emplace(step, parameters);
+  }
 
   void begin(const Tensors& weights, std::int64_t /*clock*/) override {
     taken_.begin(weights);
+    if (outer_) outer_->begin();
   }
 
   ServerAnswer serve(Push push) override {
     const NamedTensors& weights = taken_.weights();
     check_size(push, weights.size());
     const NamedTensors& before = taken_.by(push.member);
+    Tensors moved;
     for (std::size_t i = 0; i < weights.size(); ++i)
-      weights[i].second.add_((push.tensors[i] - before[i].second) * part_);
+      moved.push_back((push.tensors[i] - before[i].second) * part_);
+    if (outer_)
+      outer_->push(weights, moved);
+    else
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        weights[i].second.add_(moved[i]);
     return {.tensors = taken_.give(push.member)};
   }
 
@@ -43,11 +55,18 @@ class MovementCentre final : public CentreRule {
     return unnamed_copies(taken_.weights());
   }
 
-  NamedTensors state() const override { return taken_.state(); }
+  NamedTensors state() const override {
+    NamedTensors all = taken_.state();
+    if (!outer_) return all;
+    const NamedTensors of_outer = outer_->state();
+    all.insert(all.end(), of_outer.begin(), of_outer.end());
+    return all;
+  }
 
  private:
   const TakenWeights taken_;
   const double part_;
+  std::optional<DelayedNesterov> outer_;  // none: each movement is added
 };
 
 class ElasticCentre final : public CentreRule {
@@ -172,8 +191,9 @@ class PairCentre final : public CentreRule {
 }  // namespace
 
 std::unique_ptr<CentreRule> movement_centre(const NamedTensors& parameters,
-                                            int members, double part) {
-  return std::make_unique<MovementCentre>(parameters, members, part);
+                                            int members, double part,
+                                            const PushedStep& step) {
+  return std::make_unique<MovementCentre>(parameters, members, part, step);
 }
 
 std::unique_ptr<CentreRule> elastic_centre(const NamedTensors& parameters,

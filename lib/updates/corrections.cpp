@@ -8,6 +8,8 @@
 
 namespace sluice {
 
+MakeCorrection read_implicit_momentum(Fields& fields,
+                                      OptimizerOptions& options);
 MakeCorrection read_delay_compensation(Fields& fields,
                                        OptimizerOptions& options);
 MakeCorrection read_dynsgd(Fields& fields, OptimizerOptions& options);
@@ -18,6 +20,9 @@ MakeCorrection read_staleness_aware(Fields& fields, OptimizerOptions& options);
 
 std::span<const CorrectionRow> corrections() {
   static constexpr CorrectionRow kRows[] = {
+      {"implicit_momentum",
+       "momentum of sgd less the one that asynchrony brings",
+       read_implicit_momentum},
       {"delay_compensation", "the gradient's change since, from its square",
        read_delay_compensation},
       {"dynsgd", "the rate divided by 1 + staleness", read_dynsgd},

@@ -14,6 +14,8 @@ namespace sluice {
 MakeOptimizer read_adagrad(Fields& fields, OptimizerOptions& options);
 MakeOptimizer read_adam(Fields& fields, OptimizerOptions& options);
 MakeOptimizer read_adamw(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_lamb(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_lars(Fields& fields, OptimizerOptions& options);
 MakeOptimizer read_lion(Fields& fields, OptimizerOptions& options);
 MakeOptimizer read_muon(Fields& fields, OptimizerOptions& options);
 MakeOptimizer read_nadam(Fields& fields, OptimizerOptions& options);
@@ -26,6 +28,8 @@ std::span<const OptimizerRow> optimizers() {
       {"adagrad", "rates by the sum of squared gradients", read_adagrad},
       {"adam", "Adam, weight decay added to the gradient", read_adam},
       {"adamw", "Adam with decoupled weight decay", read_adamw},
+      {"lamb", "AdamW's steps, scaled to the length of each matrix", read_lamb},
+      {"lars", "momentum, with a rate of its own for each matrix", read_lars},
       {"lion", "the sign of a momentum, weight decay decoupled", read_lion},
       {"muon", "orthogonal steps of matrices, AdamW for the rest", read_muon},
       {"nadam", "Adam that looks ahead, tolerates delay", read_nadam},
@@ -121,6 +125,16 @@ void OptimizerOptions::describe(Fields& fields) {
                       "weights; 0: they have the weights",
               .min = 0,
               .max = 0.9999999});
+  fields.key("tail_average", tail_average,
+             {.text = "share of the run's turns, at its end, whose updates are "
+                      "averaged alike, in place of a decay: 1 is the mean over "
+                      "the whole run (Polyak-Ruppert); before those turns "
+                      "evaluations have the weights; 0: off",
+              .min = 0,
+              .max = 1});
+  if (average > 0 && tail_average > 0)
+    fields.reject("tail_average",
+                  "the weights have one average: leave out average, or this");
 }
 
 }  // namespace sluice

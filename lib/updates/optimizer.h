@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ struct OptimizerOptions {
   // sgd
   double momentum = 0;
   bool nesterov = false;
+  bool look_ahead = false;  ///< gradients are those at weights further along
   // Keys of Adam and of rules made from it.
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -57,6 +59,9 @@ struct OptimizerOptions {
   ClipPlace clip_at = ClipPlace::update;
   /// Decay of the MovingAverage that is evaluated and saved; 0: none.
   double average = 0;
+  /// Share of the run's turns, at its end, of whose weights the MovingAverage
+  /// is the mean; 0: none.
+  double tail_average = 0;
   /// "layers.7.": what the names of the model's last layer begin with, where
   /// that is known. For rules that treat outputs apart.
   std::string last_layer = {};
@@ -70,6 +75,9 @@ struct OptimizerOptions {
   /// Whether the rule or the correction treats no element alone: then replicas
   /// can't step a part each.
   bool wants_whole = false;
+
+  /// Whether averages are evaluated and saved in place of the weights.
+  bool averages() const { return average > 0 || tail_average > 0; }
 
   void describe(Fields& fields);
   /// beta1, beta2 and epsilon, for rules that have them.
@@ -112,6 +120,8 @@ class Optimizer {
 struct StepMix {
   double velocity = 1;
   double gradient = 0;
+  /// The momentum of this step; nothing: the rule's own.
+  std::optional<double> momentum = {};
 
   bool operator==(const StepMix&) const = default;
 };

@@ -51,7 +51,7 @@ class Sgd final : public VelocityOptimizer {
          stepped(groups_, parameters_, gradients, learning_rate)) {
       const at::Tensor change = with_decay(each);
       at::Tensor& velocity = velocity_[each.index];
-      velocity.mul_(options_.momentum).add_(change);
+      velocity.mul_(mix.momentum.value_or(options_.momentum)).add_(change);
       each.weight.sub_((mix.gradient * change).add_(velocity, mix.velocity),
                        each.rate);
     }
@@ -98,6 +98,15 @@ MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options) {
               .max = 1});
   fields.key("nesterov", options.nesterov,
              {.text = "look ahead along the velocity"});
+  fields.key("look_ahead", options.look_ahead,
+             {.text = "gradients are those at the block's weights moved on by "
+                      "momentum times the velocity, and a step is that of the "
+                      "momentum alone: Nesterov's own form, of which "
+                      "`nesterov` has the weights further on for its weights "
+                      "(EAMSGD)"});
+  if (options.nesterov && options.look_ahead)
+    fields.reject("look_ahead",
+                  "is another form of nesterov: leave one of them out");
   if (options.nesterov && options.momentum == 0)
     fields.reject("nesterov", "needs a momentum above 0");
   return [](const OptimizerOptions& all, const NamedTensors& parameters) {

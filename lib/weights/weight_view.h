@@ -98,6 +98,9 @@ struct WeightViewSite {
   /// by a correction of stale gradients: `mixed` then keeps copies of weights
   /// that it would not need otherwise.
   bool saved = false;
+  /// Momentum along whose velocity forwards look ahead, where no updates come
+  /// between the forward and the backward of a batch; 0: they don't.
+  double look_ahead = 0;
   /// Options of the view, from the plan.
   WeightsAtBackward weights = {};
   /// Whether the block below wants gradients, for inputs that are rebuilt.

@@ -18,6 +18,7 @@ MadeView make_double_buffer_predict(const WeightViewSite& site);
 MadeView make_vertical_sync(const WeightViewSite& site);
 MadeView make_extrapolate(const WeightViewSite& site);
 MadeView make_rebuilt_input(const WeightViewSite& site);
+MadeView make_look_ahead(const WeightViewSite& site);
 void check_predict(const OptimizerOptions& optimizer);
 
 std::span<const WeightViewRow> weight_views() {
@@ -98,6 +99,8 @@ std::int64_t number_of(const WeightsAtBackward& weights) {
 }
 
 MadeView make_weight_view(const BlockPlan& plan, WeightViewSite site) {
+  if (!plan.sees_old_weights() && site.look_ahead > 0)
+    return make_look_ahead(site);
   if (!plan.sees_old_weights())
     return plan.recompute ? make_rebuilt(site) : make_kept_graph(site);
   site.weights = plan.weights;

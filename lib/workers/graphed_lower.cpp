@@ -118,6 +118,12 @@ class GraphedLower final : public Lower {
                   const Attachments& attachments) override {
     return end_->publish(batch, features, attachments);
   }
+  Tensors evaluated(const Tensors& features) override {
+    return end_->evaluated(features);
+  }
+  NamedTensors evaluation_state() const override {
+    return end_->evaluation_state();
+  }
   Tensors passed(const Tensors& from_above) override {
     return end_->passed(from_above);
   }

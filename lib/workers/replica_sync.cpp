@@ -53,9 +53,13 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
     const ReplicaSite site{.seed = seed,
                            .member = group_->member(),
                            .members = group_->members(),
+                           .compresses = kind_.compressor.make != nullptr,
                            .group = group_.get()};
     if (kind_.compressor.make)
-      compressed_ = kind_.compressor.make(trained_.tensors(), site);
+      compressed_ = kind_.compressor.make(what() == ExchangedTensors::gradients
+                                              ? trained_.tensors()
+                                              : trained_.all(),
+                                          site);
     if (kind_.make) rules_ = kind_.make(trained_.all(), site);
   }
   for (std::size_t kind = 0; kind < kExchanges; ++kind)
@@ -123,11 +127,19 @@ AppliedUpdate ReplicaSync::apply(Tensors& gradients, const UpdateInfo& info,
     gradients = std::move(std::exchange(next_.of_each, {}).front());
   }
   trained_.add(std::exchange(next_.pulls, {}));
+  if (group_ && kind_.exchange.overlap > 0) take_travelled();
   if (memory != nullptr) {
     applied.late_by = memory->late_by(info.in_updates.most);
     memory->after_update(storage_of(trained_.tensors()));
   }
   return applied;
+}
+
+/// Takes the weights that the replicas came to while this one went on.
+void ReplicaSync::take_travelled() {
+  const at::NoGradGuard no_grad;
+  if (const auto weights = rules_.policy->updated(values_of(trained_.all())))
+    trained_.assign(*weights, {});
 }
 
 /// A step by the gradients of each replica; returns the rate of the last.

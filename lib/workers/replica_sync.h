@@ -115,6 +115,7 @@ class ReplicaSync {
   bool opens_centre() const { return centre_ && centre_->member() == 1; }
   CentreAtRest rest_at_once(int members) const;
   NamedTensors centre_state() const;
+  void take_travelled();
   double apply_steps(const UpdateInfo& info, Tensors storage);
   ExchangeSite site();
 

@@ -54,8 +54,8 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                "{} lower ends for {} phases", parts.lowers.size(),
                settings_.plans.size());
   if (settings_.options.graphs) block_.use_graphs();
-  if (settings_.optimizer.average > 0 && replica() == 1)
-    average_.emplace(settings_.optimizer.average, trained_.tensors());
+  if (settings_.optimizer.averages() && replica() == 1)
+    average_.emplace(average_rule(), trained_.tensors());
   enter(0, 0);
 }
 
@@ -76,7 +76,9 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
        .update = trained_.update(),
        .statistics = plan().statistics.value_or(StatisticsPass::forward),
        .saved = !settings_.checkpoint_folder.empty() ||
-                settings_.optimizer.wants_forward_weights});
+                settings_.optimizer.wants_forward_weights,
+       .look_ahead =
+           settings_.optimizer.look_ahead ? settings_.optimizer.momentum : 0});
 }
 
 void Seat::execute(const Action& action) {
@@ -179,6 +181,12 @@ Share Seat::share() const {
   return {plan().replica, plan().exchange.members};
 }
 
+AverageRule Seat::average_rule() const {
+  const OptimizerOptions& options = settings_.optimizer;
+  return options.average > 0 ? AverageRule{.decay = options.average}
+                             : tail_of(options.tail_average, settings_.turns);
+}
+
 double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
   return update.rate_at(turn, settings_.turns, settings_.epochs);
 }
@@ -251,8 +259,9 @@ void Seat::evaluate(const Action& action) {
     show_average();
   }
   const Payload fed = evaluation_input(action);
-  const Tensors outputs = evaluated_.block_for(block_).forward(
-      fed.features, pass_for(action.batch, false));
+  const Tensors outputs =
+      ends().lower->evaluated(evaluated_.block_for(block_).forward(
+          fed.features, pass_for(action.batch, false)));
   send_up(message_of(MessageKind::evaluation, action), outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));

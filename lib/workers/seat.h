@@ -233,6 +233,7 @@ class Seat {
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
   bool clips_own() const;
+  AverageRule average_rule() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
   /// Factor of the batch's gradients in the mean over the replicas.

@@ -67,7 +67,7 @@ void Seat::update(const Action& action) {
 /// Takes weights that have all been updated, by this replica or others.
 void Seat::take_weights(const Action& action) {
   view_->after_update();
-  if (average_) average_->follow(trained_.tensors());
+  if (average_) average_->follow(trained_.tensors(), action.turn);
   if (settings_.options.hashes) hash(action);
 }
 

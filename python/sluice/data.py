@@ -29,7 +29,7 @@ SMALLEST_RUN = {
     "engine": "virtual", "model": {"name": "mlp", "hidden": []},
     "optimizer": {"name": "sgd", "lr": 1e-9}, "limit": {"evaluation": 1}}
 # Tables and keys of [data] that change training batches, not samples.
-OF_BATCHES = {"augment", "mixup", "assist", "prefetch"}
+OF_BATCHES = {"augment", "mixup", "assist", "echo", "prefetch"}
 
 __all__ = ["dataset"]
 

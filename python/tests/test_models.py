@@ -48,6 +48,10 @@ MODELS = {
     "gpt": ({"name": "gpt", "layers": 2, "width": 24, "heads": 2}, TEXT),
     "gpt, tied": ({"name": "gpt", "layers": 2, "width": 24, "heads": 2,
                    "tied": True, "bias": False, "activation": "gelu"}, TEXT),
+    "llama": ({"name": "llama", "layers": 2, "width": 24, "heads": 4}, TEXT),
+    "llama, shared heads": (
+        {"name": "llama", "layers": 1, "width": 24, "heads": 4, "kv_heads": 2,
+         "hidden": 20, "rotary_base": 500.0}, TEXT),
     "lstm": ({"name": "lstm", "layers": 2, "width": 16}, TEXT),
 }
 
@@ -147,7 +151,7 @@ def test_a_plain_network_makes_the_same_of_the_weights(program, tiny, here):
                        logits_of(run.model(), inputs))
 
 
-@pytest.mark.parametrize("name", ["gpt", "lstm"])
+@pytest.mark.parametrize("name", ["gpt", "llama", "lstm"])
 def test_a_language_model_says_what_its_logits_prefer(program, tiny, here,
                                                       name):
     run = trained(tiny, *copy.deepcopy(MODELS[name]), turns=30)

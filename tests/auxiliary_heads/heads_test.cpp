@@ -130,8 +130,8 @@ void expect_refused(std::string_view head, const SampleShape& features,
 }
 
 TEST(Heads, HeadsOfImagesRefuseTextsAndNameTheHeadForThem) {
-  for (const char* head :
-       {"linear", "predsim", "mlp_sr", "conv", "full_conv", "mono_forward"})
+  for (const char* head : {"linear", "predsim", "mlp_sr", "conv", "full_conv",
+                           "mono_forward", "ridge"})
     expect_refused(head, {7, 8}, "there is the head 'vocabulary'");
 }
 

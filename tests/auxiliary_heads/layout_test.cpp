@@ -119,7 +119,9 @@ std::vector<Case> cases() {
           {"man"},
           {"man", man_with("conv")},
           {"mono_forward"},
-          {"mono_forward", option("pool", std::int64_t{2})}};
+          {"mono_forward", option("pool", std::int64_t{2})},
+          {"ridge"},
+          {"ridge", option("pool", std::int64_t{2})}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, HeadLayout, testing::ValuesIn(cases()));

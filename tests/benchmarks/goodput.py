@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Goodput of replicas that are killed and come again: the time of a run beside
 that of the same run left alone. Every few seconds a process of a replica, but
-the first, is killed (SIGKILL). With asynchronous policies another replica joins
-(`sluice join`) half that time later; all_reduce, where each waits for all,
-begins again at its last checkpoint (on_failure = "restart"). Each block sleeps
-most of the time (--inject "slow"), so that the cores are enough for all. Both
-runs train on the same number of batches. Prints a Markdown table.
+the first, is killed (SIGKILL), and as long after that another replica joins,
+with asynchronous policies (`sluice join`); all_reduce, where each waits for
+all, begins again by itself, at its last checkpoint (on_failure = "restart").
+Each block sleeps most of the time (--inject "slow"), so that the cores are
+enough for all. Both runs train on the same number of batches. Prints a Markdown
+table.
 
 usage: goodput.py [--build DIR] [--every S] [--seconds S] [--rounds N] [POLICY...]
 
@@ -112,7 +113,7 @@ class Runs:
                 kills += 1
             elif "schedule=free" in settings:
                 joining.append(self.join(folder))
-            is_kill = not is_kill or "schedule=free" not in settings
+            is_kill = not is_kill
         seconds = time.monotonic() - began
         for each in joining:
             each.wait()

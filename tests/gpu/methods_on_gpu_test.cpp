@@ -94,7 +94,7 @@ TEST_F(OnGpu, ConvolutionsHaveTheSameBits) {
 }
 
 TEST_F(OnGpu, CodecsHaveTheSameBits) {
-  for (const char* codec : {"fp16", "bf16", "int8"})
+  for (const char* codec : {"fp16", "bf16", "int8", "hadamard4"})
     EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary "
                                       "= {{policy = 'delayed_gradient', codec "
                                       "= '{}'}}\n",

@@ -157,6 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
              {{3, 12, 8}, 10}},
         Case{"lstm", table({{"width", std::int64_t{16}}, {"dropout", 0.2}}),
              kTinyText},
+        Case{"llama", tiny_gpt({{"kv_heads", std::int64_t{1}}}), kTinyText},
         Case{"gpt", tiny_gpt(), kTinyText},
         Case{"gpt", tiny_gpt({{"dropout", 0.2}, {"bias", false}}), kTinyText},
         Case{"gpt", tiny_gpt({{"tied", true}}), kTinyText},

@@ -196,6 +196,8 @@ const Method kMethods[] = {
      plain_dgc(0.01, 0.5F, false, 3), 0},
     {"OneBit", "'one_bit'", plain_one_bit()},
     {"Qsgd", "'qsgd', levels = 7, bucket = 100", plain_qsgd(7, 100)},
+    {"FourBits", "'e3m0', bucket = 100, error_feedback = true",
+     plain_e3m0(100)},
     {"MajorityOfSignum", "'sign', momentum = 0.5", plain_majority(0.5F), 0},
     {"ScaledSigns", "'sign', error_feedback = true", plain_scaled_signs()},
     {"PowerSgd", "'power_sgd', rank = 2", plain_power_sgd(2), 0.5, 2e-4}};

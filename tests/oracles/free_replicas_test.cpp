@@ -35,7 +35,7 @@ using plain_mlp::Visit;
 constexpr std::int64_t kTurns = 20;
 constexpr double kStrength = 0.5;
 
-enum class Kind { server, compensated, slower, elastic, pairs };
+enum class Kind { server, compensated, slower, elastic, pairs, movements };
 
 struct Case {
   const char* name = "";
@@ -64,6 +64,11 @@ constexpr Case kCases[] = {
     {.name = "AsynchronousEasgd",
      .kind = Kind::elastic,
      .policy = "'elastic', one_by_one = true, beta = 0.75"},
+    {.name = "DelayedNesterov",
+     .kind = Kind::movements,
+     .policy = "'server', push = 'movement', outer_lr = 0.5, outer_momentum = "
+               "0.75, outer_every = 3",
+     .tolerance = 1e-6},
     {.name = "AdPsgd",
      .kind = Kind::pairs,
      .policy = "'gossip', pairs = true",
@@ -99,6 +104,7 @@ class PlainCentre {
     const at::NoGradGuard no_grad;
     if (kind_ == Kind::elastic) return pull(r, gradients);
     if (kind_ == Kind::pairs) return meet(r, gradients);
+    if (kind_ == Kind::movements) return push(r, gradients);
     if (kind_ == Kind::compensated)
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         const at::Tensor moved = server_.weights[i] - replicas_[r].weights[i];
@@ -128,6 +134,29 @@ class PlainCentre {
       replicas_[r].weights[i].sub_(moves[i]);
   }
 
+  /// H3: w -= rate g / N; after N pushes m = beta m + mean g, w -= rate beta m.
+  void push(std::size_t r, const Tensors& gradients) {
+    constexpr double kOuterRate = 0.5;
+    constexpr double kBeta = 0.75;
+    constexpr std::int64_t kPushes = 3;
+    const Tensors before = copied(replicas_[r].weights);
+    replicas_[r].step(gradients);
+    const bool is_milestone = ++served_ % kPushes == 0;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const at::Tensor moved = (before[i] - replicas_[r].weights[i]) / kPushes;
+      at::Tensor& weight = server_.weights[i];
+      weight = weight - kOuterRate * moved;
+      if (pushed_.size() <= i) pushed_.push_back(at::zeros_like(moved));
+      pushed_[i] = pushed_[i] + moved;
+      if (!is_milestone) continue;
+      at::Tensor& momentum = server_.velocities[i];
+      momentum = kBeta * momentum + pushed_[i];
+      weight = weight - kOuterRate * kBeta * momentum;
+      pushed_[i] = at::zeros_like(moved);
+    }
+    replicas_[r].weights = copied(server_.weights);
+  }
+
   /// A9: x and that of a neighbour become their mean; then the step by the
   /// gradient at what x was when the replica last looked.
   void meet(std::size_t r, const Tensors& gradients) {
@@ -149,6 +178,7 @@ class PlainCentre {
   SgdWeights server_;
   std::vector<SgdWeights> replicas_;  // as each has seen itself last
   std::vector<Tensors> mixed_;        // as others have left it
+  Tensors pushed_;                    // since the momentum moved last
   std::int64_t served_ = 0;
   /// After how many pushes; of pairs, how often each came.
   std::vector<std::int64_t> pulled_;

@@ -1,8 +1,10 @@
 #include "tests/oracles/meetings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <tuple>
 
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
@@ -96,6 +98,103 @@ class OuterSgd final : public Average {
   std::unique_ptr<torch::optim::SGD> sgd_;
 };
 
+Tensors copies(const Tensors& all) {
+  Tensors copied;
+  for (const at::Tensor& each : all) copied.push_back(each.detach().clone());
+  return copied;
+}
+
+class Streaming final : public Meeting {
+ public:
+  Streaming(const Streams& streams, const Members& first)
+      : streams_(streams), global_(copies(first.front().weights)) {
+    for (const at::Tensor& each : global_)
+      momentum_.push_back(at::zeros_like(each));
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    ++updates_;
+    if ((updates_ + streams_.overlap) % streams_.every == 0)
+      published_ = mean_weights(members);
+    if (updates_ % streams_.every == 0 && !published_.empty()) take(members);
+  }
+
+ private:
+  void take(Members& members) {
+    for (std::size_t i = 0; i < global_.size(); ++i) {
+      momentum_[i] = 0.9 * momentum_[i] + (global_[i] - published_[i]);
+      global_[i] = global_[i] - 0.7 * momentum_[i];
+      for (Member& member : members)
+        member.weights[i].copy_((1 - streams_.mixing) * global_[i] +
+                                streams_.mixing * member.weights[i]);
+    }
+  }
+
+  Streams streams_;
+  Tensors global_;
+  Tensors momentum_;
+  Tensors published_;
+  std::int64_t updates_ = 0;
+};
+
+class Sparse final : public Meeting {
+ public:
+  Sparse(const SparseSteps& options, const Members& first)
+      : options_(options), start_(copies(first.front().weights)) {
+    for (std::size_t r = 0; r < first.size(); ++r) {
+      left_.emplace_back();
+      for (const at::Tensor& each : start_)
+        left_.back().push_back(at::zeros_like(each));
+    }
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % options_.every != 0) return;
+    for (std::size_t i = 0; i < start_.size(); ++i) {
+      at::Tensor sum = at::zeros_like(start_[i]);
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        at::Tensor& left = left_[r][i];
+        left = left * options_.decay;
+        left = left + (start_[i] - members[r].weights[i]);
+        const at::Tensor sent = chosen(left);
+        left = left - sent;
+        sum = sum + sent;
+      }
+      start_[i] =
+          start_[i] - sum / static_cast<double>(members.size()) * options_.rate;
+      for (Member& member : members) member.weights[i].copy_(start_[i]);
+    }
+  }
+
+ private:
+  at::Tensor chosen(const at::Tensor& all) const {
+    const at::Tensor line = all.reshape({-1});
+    at::Tensor kept = at::zeros_like(line);
+    for (std::int64_t at = 0; at < line.numel(); at += options_.chunk) {
+      const at::Tensor chunk =
+          line.slice(0, at, std::min(at + options_.chunk, line.numel()));
+      const auto count = static_cast<std::int64_t>(
+          std::ceil(options_.ratio * static_cast<double>(chunk.numel())));
+      const at::Tensor order =
+          std::get<1>(at::sort(chunk.abs(), /*stable=*/true, /*dim=*/0,
+                               /*descending=*/true))
+              .slice(0, 0, count);
+      kept.slice(0, at, at + chunk.numel())
+          .index_copy_(0, order, chunk.index_select(0, order));
+    }
+    return kept.reshape(all.sizes());
+  }
+
+  SparseSteps options_;
+  Tensors start_;
+  std::vector<Tensors> left_;  // by replica
+  std::int64_t updates_ = 0;
+};
+
 class Elastic final : public Meeting {
  public:
   Elastic(std::int64_t every, const Members& first) : every_(every) {
@@ -179,6 +278,64 @@ std::vector<int> drawn(const PeerGraph& graph, int r, int replicas,
   for (int& each : from) --each;
   return from;
 }
+
+class PairMeeting final : public Meeting {
+ public:
+  PairMeeting(const SlowWeights& options, const Members& first)
+      : options_(options) {
+    for (const Member& member : first) {
+      slow_.push_back(copies(member.weights));
+      momentum_.emplace_back();
+      for (const at::Tensor& each : member.weights)
+        momentum_.back().push_back(at::zeros_like(each));
+    }
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % options_.every != 0) return;
+    const std::vector<Tensors> before = slow_;
+    const PeerGraph graph{
+        .shape = PeerShape::complete, .pairs = true, .seed = 1};
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      std::vector<int> all =
+          drawn(graph, static_cast<int>(r), static_cast<int>(members.size()),
+                exchanges_);
+      all.push_back(static_cast<int>(r));
+      for (std::size_t i = 0; i < slow_[r].size(); ++i)
+        slow_[r][i] = stepped(members, before, all, r, i);
+    }
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < slow_[r].size(); ++i)
+        members[r].weights[i].copy_(slow_[r][i]);
+    ++exchanges_;
+  }
+
+ private:
+  at::Tensor stepped(const Members& members, const std::vector<Tensors>& slow,
+                     const std::vector<int>& all, std::size_t r,
+                     std::size_t i) {
+    at::Tensor moved = at::zeros_like(slow[r][i]);
+    at::Tensor mean = at::zeros_like(slow[r][i]);
+    const auto count = static_cast<double>(all.size());
+    for (const int each : all) {
+      const auto of = static_cast<std::size_t>(each);
+      moved = moved + (members[of].weights[i] - slow[of][i]) / count;
+      mean = mean + slow[of][i] / count;
+    }
+    at::Tensor& momentum = momentum_[r][i];
+    momentum = options_.momentum * momentum + options_.rate * moved +
+               options_.pull * (mean - slow[r][i]);
+    return slow[r][i] + momentum;
+  }
+
+  SlowWeights options_;
+  std::vector<Tensors> slow_;  // by replica
+  std::vector<Tensors> momentum_;
+  std::int64_t updates_ = 0;
+  std::int64_t exchanges_ = 0;
+};
 
 class Push final : public Meeting {
  public:
@@ -287,6 +444,24 @@ MakeMeeting average(std::int64_t every) {
 MakeMeeting outer_sgd(std::int64_t every) {
   return [every](const Members& first) {
     return std::make_unique<OuterSgd>(every, first);
+  };
+}
+
+MakeMeeting streaming(const Streams& streams) {
+  return [streams](const Members& first) {
+    return std::make_unique<Streaming>(streams, first);
+  };
+}
+
+MakeMeeting paired(const SlowWeights& options) {
+  return [options](const Members& first) {
+    return std::make_unique<PairMeeting>(options, first);
+  };
+}
+
+MakeMeeting sparse(const SparseSteps& options) {
+  return [options](const Members& first) {
+    return std::make_unique<Sparse>(options, first);
   };
 }
 

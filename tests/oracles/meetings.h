@@ -34,6 +34,10 @@ class Meeting {
   virtual ~Meeting() = default;
   /// Whether a replica's gradient counts by the samples of its batch.
   virtual bool counts_samples() const { return false; }
+  /// Called before gradients are taken, and after: the members' weights are
+  /// those that the gradients see.
+  virtual void look_ahead(Members& /*members*/) {}
+  virtual void look_back(Members& /*members*/) {}
   virtual void update(Members& members, const std::vector<Tensors>& gradients) {
     for (std::size_t r = 0; r < members.size(); ++r)
       members[r].step(gradients[r]);
@@ -62,6 +66,33 @@ MakeMeeting average(std::int64_t every);
 /// A19: where all go on is a step of PyTorch's own SGD from where they began,
 /// by how far their mean is from there.
 MakeMeeting outer_sgd(std::int64_t every);
+/// H5: the mean of the weights of `overlap` updates ago, of which an outer SGD
+/// with momentum makes the global ones; a replica keeps `mixing` of its own.
+struct Streams {
+  std::int64_t every = 1;
+  std::int64_t overlap = 0;
+  double mixing = 0;
+};
+MakeMeeting streaming(const Streams& streams);
+/// H6: pairs that the run says that it has drawn, after every so many updates.
+struct SlowWeights {
+  std::int64_t every = 1;
+  double rate = 0;
+  double momentum = 0;
+  double pull = 0;  ///< gamma
+};
+MakeMeeting paired(const SlowWeights& options);
+/// H7: of what each has moved, and of what it has not sent, the largest
+/// magnitudes of each chunk.
+struct SparseSteps {
+  std::int64_t every = 1;
+  double ratio = 0;
+  std::int64_t chunk = 0;
+  double decay = 1;
+  double rate = 1;
+};
+MakeMeeting sparse(const SparseSteps& options);
+
 /// A4, synchronous: both sides move by what the weights and the centre were
 /// before the update.
 MakeMeeting elastic(std::int64_t every);
@@ -80,6 +111,12 @@ MakeMeeting one_by_one();
 /// A14, round robin: the server adds how far each replica has moved in so many
 /// updates, divided by these.
 MakeMeeting movements(std::int64_t every);
+/// H3, round robin: a push moves the server's weights by a part of itself, and
+/// every so many of them Nesterov's momentum by their mean.
+MakeMeeting delayed_nesterov(std::int64_t every, double rate, double momentum,
+                             std::int64_t pushes);
+/// H8, round robin: v = m v - rate g(x + m v); x += v, and the pull of A4.
+MakeMeeting looking_ahead();
 /// What a server makes of a gradient that is `late` updates old.
 enum class Stale { as_it_is, compensated, slower };
 

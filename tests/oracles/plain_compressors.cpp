@@ -379,6 +379,30 @@ MakePlainCompressor plain_qsgd(int levels, std::size_t bucket) {
   };
 }
 
+MakePlainCompressor plain_e3m0(std::size_t bucket) {
+  return [bucket](const PlainTensor& tensor) {
+    return std::make_unique<Remembering>(tensor, [bucket](const Numbers& from) {
+      Numbers sent;
+      float most = 0;
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        if (i % bucket == 0) {
+          most = 0;
+          for (std::size_t j = i; j < std::min(i + bucket, from.size()); ++j)
+            most = std::max(most, std::fabs(from[j]));
+        }
+        const float part = most > 0 ? std::fabs(from[i]) / most : 0;
+        float nearest = 0;
+        for (const float each :
+             {0.015625F, 0.03125F, 0.0625F, 0.125F, 0.25F, 0.5F, 1.0F})
+          if (std::fabs(part - each) <= std::fabs(part - nearest))
+            nearest = each;
+        sent.push_back(std::copysign(most * nearest, from[i]));
+      }
+      return sent;
+    });
+  };
+}
+
 MakePlainCompressor plain_majority(float momentum) {
   return [momentum](const PlainTensor& tensor) {
     return std::make_unique<Majority>(tensor, momentum);

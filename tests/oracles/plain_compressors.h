@@ -41,6 +41,9 @@ MakePlainCompressor plain_dgc(double ratio, float momentum, bool masking,
                               double warmup);
 MakePlainCompressor plain_one_bit();
 MakePlainCompressor plain_qsgd(int levels, std::size_t bucket);
+/// Parts 0 and 2^-6 to 1 of the largest magnitude of so many elements,
+/// the nearest; of two as near the larger.
+MakePlainCompressor plain_e3m0(std::size_t bucket);
 MakePlainCompressor plain_majority(float momentum);
 MakePlainCompressor plain_scaled_signs();
 MakePlainCompressor plain_power_sgd(std::size_t rank);

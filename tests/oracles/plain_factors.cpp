@@ -16,6 +16,9 @@ namespace {
 
 using torch::autograd::grad;
 
+/// Rows by the position of their sample.
+using Rows = std::map<std::int64_t, at::Tensor>;
+
 /// Index k-1 is block k, or its boundary.
 class FactorsOracle {
  public:
@@ -28,9 +31,12 @@ class FactorsOracle {
     }
     for (std::size_t k = 0; k + 1 < weights_.size(); ++k)
       f_.push_back(leaf(named.at(factors(k))));
+    kept_s_.resize(f_.size());
+    kept_u_.resize(f_.size());
   }
 
-  void train_on(const Batch& batch) {
+  void train_on(const Batch& batch, const std::vector<std::int64_t>& ids) {
+    ids_ = ids;
     count_ = static_cast<double>(batch.labels.numel());
     labels_ = batch.labels;
     forward(batch.inputs.flatten(1).to(at::kDouble));
@@ -83,17 +89,36 @@ class FactorsOracle {
   void forward(const at::Tensor& x) {
     inputs_ = {x};
     s_.clear();
+    u_.clear();
     for (std::size_t k = 0; k < f_.size(); ++k) {
       const at::Tensor f = f_[k].detach();
-      s_.push_back(leaf(fitted(output(k, inputs_[k]).detach(), f)));
+      const at::Tensor h = output(k, inputs_[k]).detach();
+      const bool known =
+          options_.per_sample && kept_s_[k].contains(ids_.front());
+      s_.push_back(leaf(known ? gathered(kept_s_[k]) : fitted(h, f)));
+      u_.push_back(known && options_.dual ? gathered(kept_u_[k])
+                                          : at::zeros_like(h));
       inputs_.push_back(leaf(at::matmul(s_[k].detach(), f)));
     }
   }
 
-  /// The mean over samples of beta/2 |S F - f_k(z_{k-1})|^2.
-  at::Tensor penalty(const at::Tensor& s, const at::Tensor& f,
+  at::Tensor gathered(const Rows& rows) const {
+    std::vector<at::Tensor> all;
+    for (const std::int64_t id : ids_) all.push_back(rows.at(id));
+    return at::stack(all);
+  }
+
+  void scatter(const at::Tensor& values, Rows& rows) const {
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+      rows[ids_[i]] = values[static_cast<std::int64_t>(i)].clone();
+  }
+
+  /// The mean over samples of beta/2 |r|^2 + beta <u, r>, with r = S F -
+  /// f_k(z_{k-1}).
+  at::Tensor penalty(std::size_t k, const at::Tensor& s, const at::Tensor& f,
                      const at::Tensor& h) const {
-    return (at::matmul(s, f) - h).square().sum() * options_.beta / 2 / count_;
+    const at::Tensor r = at::matmul(s, f) - h;
+    return (r.square().sum() / 2 + (u_[k] * r).sum()) * options_.beta / count_;
   }
 
   /// S and F of boundary k take a step on their penalty and on the term of the
@@ -103,7 +128,7 @@ class FactorsOracle {
     const at::Tensor slope =
         grad({above}, {inputs_[k + 1]}, {}, /*retain_graph=*/true)[0];
     const at::Tensor h = output(k, inputs_[k]);
-    const at::Tensor objective = penalty(s_[k], f_[k], h.detach()) +
+    const at::Tensor objective = penalty(k, s_[k], f_[k], h.detach()) +
                                  (at::matmul(s_[k], f_[k]) * slope).sum();
     const auto slopes = grad({objective}, {s_[k], f_[k]});
     const at::Tensor s = s_[k].detach();
@@ -112,7 +137,11 @@ class FactorsOracle {
         at::relu(s - options_.step_size * count_ * slopes[0]);
     f_[k] = leaf(at::relu(f_[k].detach() -
                           options_.factor_step_size / size * slopes[1]));
-    return penalty(next_s, f_[k].detach(), h);
+    const at::Tensor term = penalty(k, next_s, f_[k].detach(), h);
+    scatter(next_s, kept_s_[k]);
+    scatter(u_[k] + at::matmul(next_s, f_[k].detach()) - h.detach(),
+            kept_u_[k]);
+    return term;
   }
 
   void step(const std::vector<at::Tensor>& terms) {
@@ -128,6 +157,10 @@ class FactorsOracle {
   std::vector<at::Tensor> biases_;
   std::vector<at::Tensor> f_;
   std::vector<at::Tensor> s_;
+  std::vector<at::Tensor> u_;
+  std::vector<Rows> kept_s_;
+  std::vector<Rows> kept_u_;
+  std::vector<std::int64_t> ids_;  // of the batch
   std::vector<at::Tensor> inputs_;
   at::Tensor labels_;
   double count_ = 1;
@@ -144,7 +177,7 @@ NamedTensors plain_factors(const std::string& lines,
       experiment.data->train.samples(),
       {.batch_size = experiment.batch_size, .seed = experiment.seed});
   for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn)
-    oracle.train_on(source.batch(turn));
+    oracle.train_on(source.batch(turn), source.positions(turn));
   return oracle.all();
 }
 

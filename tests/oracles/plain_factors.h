@@ -14,6 +14,8 @@ struct PlainFactors {
   double step_size = 0.1;         ///< of S
   double factor_step_size = 0.1;  ///< of F, over the mean of |s|^2
   int fits = 10;                  ///< multiplicative updates of S
+  bool per_sample = false;        ///< S is kept, and u
+  bool dual = false;
 };
 
 /// Trains the small net of `lines` (blocks of one linear layer each, with ReLU

@@ -93,7 +93,11 @@ PlainReplicas::PlainReplicas(const Training& of, const Method& method,
 void PlainReplicas::train() {
   std::vector<Tensors> late;  // block 1's gradients of the turn before
   for (std::int64_t turn = 0; turn < kTurns; ++turn) {
+    for (const auto& [block, meeting] : meetings_)
+      meeting->look_ahead(members_.at(block));
     std::map<int, std::vector<Tensors>> gradients = gradients_of(turn);
+    for (const auto& [block, meeting] : meetings_)
+      meeting->look_back(members_.at(block));
     if (method_.is_delayed && members_.size() > 1)
       std::swap(gradients[1], late);
     for (const auto& [block, of_block] : gradients) update(block, of_block);

@@ -1,6 +1,8 @@
 #include "tests/oracles/plain_variables.h"
 
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -22,6 +24,24 @@ struct Layer {
 
 /// Rows by the position of their sample.
 using Rows = std::map<std::int64_t, at::Tensor>;
+
+/// Adam's moments of one number, and its steps.
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+  int steps = 0;
+};
+
+/// The change of a number by Adam, written out.
+double adam(double gradient, double rate, Moments& moments) {
+  ++moments.steps;
+  moments.mean = 0.9 * moments.mean + 0.1 * gradient;
+  moments.variance = 0.999 * moments.variance + 0.001 * gradient * gradient;
+  const double mean = moments.mean / (1 - std::pow(0.9, moments.steps));
+  const double variance =
+      moments.variance / (1 - std::pow(0.999, moments.steps));
+  return -rate * mean / (std::sqrt(variance) + 1e-8);
+}
 
 at::Tensor gathered(const Rows& rows, const std::vector<std::int64_t>& ids) {
   std::vector<at::Tensor> all;
@@ -49,6 +69,16 @@ class VariablesOracle {
     }
     kept_z_.resize(layers_.size() - 1);
     kept_u_.resize(layers_.size() - 1);
+    moments_.resize(layers_.size() - 1);
+  }
+
+  /// A batch of an echo.
+  void train_on(const Batch& batch, const std::vector<std::int64_t>& ids,
+                bool is_first_pass) {
+    options_.order =
+        is_first_pass ? PlainOrder::top_down : PlainOrder::weights_first;
+    is_new_ = is_first_pass;
+    train_on(batch, ids);
   }
 
   void train_on(const Batch& batch, const std::vector<std::int64_t>& ids) {
@@ -73,9 +103,11 @@ class VariablesOracle {
       std::vector<at::Tensor> inputs;
       for (std::size_t k = 0; k < z_.size(); ++k) inputs.push_back(input_of(k));
       take_gradients();
-      move_all();
-      for (std::size_t k = 0; k < z_.size(); ++k)
-        if (options_.dual != PlainDual::none) u_[k] = raised(k, inputs[k]);
+      if (options_.moves_later) {
+        move_all();
+        for (std::size_t k = 0; k < z_.size(); ++k)
+          if (options_.dual != PlainDual::none) u_[k] = raised(k, inputs[k]);
+      }
     }
     if (options_.per_sample)
       for (std::size_t k = 0; k < z_.size(); ++k) {
@@ -112,7 +144,10 @@ class VariablesOracle {
   /// An epoch has each sample once, so that all of a batch have variables or
   /// none has.
   void begin(const std::vector<std::int64_t>& ids) {
-    const bool known = options_.per_sample && kept_z_[0].contains(ids.front());
+    ids_ = ids;
+    if (!options_.per_sample) moments_.assign(layers_.size() - 1, {});
+    const bool known =
+        options_.per_sample && !is_new_ && kept_z_[0].contains(ids.front());
     z_.assign(layers_.size() - 1, {});
     u_.assign(layers_.size() - 1, {});
     for (std::size_t k = 0; k < z_.size(); ++k) {
@@ -139,11 +174,24 @@ class VariablesOracle {
   }
 
   /// z_k after a step by the gradient of a sample's part of the mean.
-  at::Tensor moved(std::size_t k) const {
+  at::Tensor moved(std::size_t k) {
     const at::Tensor z = copy(z_[k]);
     const at::Tensor sum =
         term(k, input_of(k), z) + term(k + 1, z, own_z(k + 1));
-    return z_[k] - options_.step_size * count_ * grad({sum}, {z})[0];
+    const at::Tensor gradient = count_ * grad({sum}, {z})[0];
+    if (!options_.adam) return z_[k] - options_.step_size * gradient;
+    const at::Tensor slopes = gradient.contiguous();
+    at::Tensor next = z_[k].clone();
+    const auto* slope = slopes.const_data_ptr<float>();
+    auto* value = next.mutable_data_ptr<float>();
+    for (const std::int64_t id : ids_) {
+      auto& of_sample = moments_[k][id];
+      of_sample.resize(static_cast<std::size_t>(next.size(1)));
+      for (Moments& moments : of_sample)
+        *value++ +=
+            static_cast<float>(adam(*slope++, options_.step_size, moments));
+    }
+    return next;
   }
 
   void move_all() {
@@ -176,13 +224,35 @@ class VariablesOracle {
   void sweep_down(bool is_last) {
     const bool raises = options_.dual == PlainDual::each_step ||
                         (is_last && options_.dual == PlainDual::each_batch);
+    const bool leaves = is_last && options_.echo > 0 && raises;
     std::vector<at::Tensor> u = u_;
+    std::vector<at::Tensor> left = z_;
     for (std::size_t k = layers_.size(); k-- > 0;) {
+      const at::Tensor from_above =
+          k < z_.size() && leaves ? pull_from_above(k) : at::Tensor();
       if (k < z_.size()) z_[k] = moved(k);
       if (is_last) take_gradient(k);
       if (k < z_.size() && raises) u[k] = raised(k, input_of(k));
+      if (k < z_.size() && leaves)
+        left[k] = z_[k] - options_.step_size *
+                              (own_pull(k, u[k]) + count_ * from_above);
     }
     u_ = u;
+    if (leaves) z_ = left;
+  }
+
+  /// Gradient at z_k of all that is above it.
+  at::Tensor pull_from_above(std::size_t k) const {
+    const at::Tensor z = copy(z_[k]);
+    return grad({term(k + 1, z, own_z(k + 1))}, {z})[0];
+  }
+
+  /// Gradient of a sample's objective at z_k of the boundary's own terms.
+  at::Tensor own_pull(std::size_t k, const at::Tensor& u) const {
+    const double scale =
+        options_.dual == PlainDual::each_batch ? options_.beta : 1;
+    return scale * u +
+           options_.beta * (z_[k] - forward(k, input_of(k))).detach();
   }
 
   void step() {
@@ -194,9 +264,12 @@ class VariablesOracle {
   }
 
   PlainVariables options_;
+  bool is_new_ = false;
   std::vector<Layer> layers_;
   std::vector<Rows> kept_z_;
   std::vector<Rows> kept_u_;
+  std::vector<std::map<std::int64_t, std::vector<Moments>>> moments_;
+  std::vector<std::int64_t> ids_;  // of the batch
   at::Tensor x_;
   at::Tensor labels_;
   double count_ = 1;
@@ -215,8 +288,21 @@ NamedTensors plain_variables(const std::string& lines,
   SampleSource source(
       experiment.data->train.samples(),
       {.batch_size = experiment.batch_size, .seed = experiment.seed});
-  for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn)
-    oracle.train_on(source.batch(turn), source.positions(turn));
+  const std::int64_t echo = options.echo;
+  for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn) {
+    if (echo == 0) {
+      oracle.train_on(source.batch(turn), source.positions(turn));
+      continue;
+    }
+    const std::int64_t in_echo = turn % (echo * options.times);
+    const std::int64_t batch =
+        (turn - in_echo) / options.times + in_echo % echo;
+    // An echo across the end of an epoch may have a sample twice.
+    std::vector<std::int64_t> places(source.positions(batch).size());
+    std::iota(places.begin(), places.end(),
+              in_echo % echo * experiment.batch_size);
+    oracle.train_on(source.batch(batch), places, in_echo < echo);
+  }
   return oracle.weights();
 }
 

@@ -20,6 +20,13 @@ struct PlainVariables {
   PlainOrder order = PlainOrder::top_down;
   PlainDual dual = PlainDual::none;
   bool per_sample = false;
+  bool adam = false;  ///< steps of z by Adam, with the rate step_size
+  /// Batches of an echo that comes `times` times: first from the top, then
+  /// weights first. 0: none comes again.
+  int echo = 0;
+  int times = 1;
+  /// Whether variables move in passes after the first.
+  bool moves_later = true;
 };
 
 /// Trains the small net of `lines` (blocks of one linear layer each, with ReLU

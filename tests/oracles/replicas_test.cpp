@@ -20,12 +20,14 @@ using plain_replicas::all_reduce;
 using plain_replicas::alone;
 using plain_replicas::average;
 using plain_replicas::both_beside;
+using plain_replicas::delayed_nesterov;
 using plain_replicas::drawn_pair;
 using plain_replicas::elastic;
 using plain_replicas::kBatchSize;
 using plain_replicas::kMomentum;
 using plain_replicas::kRate;
 using plain_replicas::kTurns;
+using plain_replicas::looking_ahead;
 using plain_replicas::MakeMeeting;
 using plain_replicas::Method;
 using plain_replicas::mixing;
@@ -34,10 +36,13 @@ using plain_replicas::neighbours;
 using plain_replicas::one_behind;
 using plain_replicas::one_by_one;
 using plain_replicas::outer_sgd;
+using plain_replicas::paired;
 using plain_replicas::PlainReplicas;
 using plain_replicas::push;
 using plain_replicas::server;
+using plain_replicas::sparse;
 using plain_replicas::Stale;
+using plain_replicas::streaming;
 
 constexpr double kApart = 1e-3;  // results of which none is the other's
 
@@ -162,6 +167,16 @@ const Policy kOfWeights[] = {
      "'average', every = 3, outer_lr = 0.7, outer_momentum = 0.9, "
      "outer_nesterov = true",
      outer_sgd(3), 1e-6},
+    {"Streaming",
+     "'average', every = 4, overlap = 2, mixing = 0.25, outer_lr = 0.7, "
+     "outer_momentum = 0.9",
+     streaming({.every = 4, .overlap = 2, .mixing = 0.25}), 1e-6},
+    // A power of two as the outer rate; the same elements must be the largest.
+    {"Sparse",
+     "'average', every = 3, compress = 'top_k', ratio = 0.1, chunk = 50, "
+     "error_decay = 0.75, outer_lr = 0.5",
+     sparse(
+         {.every = 3, .ratio = 0.1, .chunk = 50, .decay = 0.75, .rate = 0.5})},
     {"ElasticOf1", "'elastic', every = 1, beta = 0.9", elastic(1), 1e-6},
     {"ElasticOf2", "'elastic', every = 2, beta = 0.9", elastic(2), 1e-6}};
 
@@ -188,6 +203,24 @@ const Policy kSlower = {"StalenessAware", "'server'", server(Stale::slower), 0,
                         ", correction = {name = 'staleness_aware'}"};
 const Policy kPairs = {"GossipOfPairs", "'gossip', pairs = true",
                        mixing(drawn_pair, true)};
+const Policy kOuterPairs = {
+    "OuterStepsInPairs",
+    "'gossip', graph = 'complete', pairs = true, mix = 'after', every = 3, "
+    "outer_lr = 0.5, outer_momentum = 0.3, outer_pull = 0.5",
+    paired({.every = 3, .rate = 0.5, .momentum = 0.3, .pull = 0.25}), 1e-6};
+// The published code has one number for rate and pull.
+const Policy kNoLoCo = {
+    "NoLoCo",
+    "'gossip', graph = 'complete', pairs = true, mix = 'after', every = 3, "
+    "outer_lr = 0.7, outer_momentum = 0.3",
+    paired({.every = 3, .rate = 0.7, .momentum = 0.3, .pull = 0.7}), 1e-6};
+const Policy kNesterovServer = {
+    "DelayedNesterov",
+    "'server', push = 'movement', every = 2, outer_lr = 0.7, outer_momentum = "
+    "0.6, outer_every = 4",
+    delayed_nesterov(2, 0.7, 0.6, 4), 1e-6};
+const Policy kLookAhead = {"Eamsgd", "'elastic', one_by_one = true, beta = 0.9",
+                           looking_ahead(), 1e-6, ", look_ahead = true"};
 const Policy kPush = {
     "PushToOneThatIsDrawn",
     "'gossip', graph = 'random', mix = 'after', push_sum = true", push(), 1e-6};
@@ -252,6 +285,25 @@ INSTANTIATE_TEST_SUITE_P(ServersThatSlowDown, ReplicaOracle,
 INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
                          Combine(Values(2, 4), Values(1, 2), Values(kBackprop),
                                  Values(kPairs)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(PairsOfAll, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop),
+                                 Values(kOuterPairs, kNoLoCo)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatStep, ReplicaOracle,
+                         Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
+                                 Values(kNesterovServer)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatStepByLateUpdates, ReplicaOracle,
+                         Combine(Values(3), Values(2),
+                                 Values(kDelayed, kUndrained),
+                                 Values(kNesterovServer, kNoLoCo)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(LooksAhead, ReplicaOracle,
+                         Combine(Values(2, 3), Values(1, 2),
+                                 Values(kBackprop, kPipeline),
+                                 Values(kLookAhead)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Pushes, ReplicaOracle,
                          Combine(Values(3, 4), Values(1, 2), Values(kBackprop),

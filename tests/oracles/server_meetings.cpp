@@ -66,6 +66,107 @@ class MovementServer final : public Meeting {
   std::vector<Tensors> pulled_;  // by replica
 };
 
+class NesterovServer final : public Meeting {
+ public:
+  NesterovServer(const Members& first, std::int64_t every, double rate,
+                 double momentum, std::int64_t pushes)
+      : every_(every), rate_(rate), momentum_(momentum), pushes_(pushes) {
+    for (const at::Tensor& weight : first.front().weights) {
+      server_.push_back(weight.detach().clone());
+      velocity_.push_back(at::zeros_like(weight));
+      sum_.push_back(at::zeros_like(weight));
+    }
+    pulled_.assign(first.size(), server_);
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % every_ != 0) return;
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      const bool is_milestone = ++pushed_ % pushes_ == 0;
+      const auto n = static_cast<double>(pushes_);
+      for (std::size_t i = 0; i < server_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        const at::Tensor gradient = pulled_[r][i] - weight;
+        sum_[i] = sum_[i] + gradient;
+        server_[i] = server_[i] - rate_ * gradient / n;
+        if (is_milestone) {
+          velocity_[i] = momentum_ * velocity_[i] + sum_[i] / n;
+          server_[i] = server_[i] - rate_ * momentum_ * velocity_[i];
+          sum_[i] = at::zeros_like(sum_[i]);
+        }
+        pulled_[r][i] = server_[i];
+        weight.copy_(server_[i]);
+      }
+    }
+  }
+
+ private:
+  std::int64_t every_;
+  double rate_;
+  double momentum_;
+  std::int64_t pushes_;
+  std::int64_t updates_ = 0;
+  std::int64_t pushed_ = 0;
+  Tensors server_;
+  Tensors velocity_;
+  Tensors sum_;
+  std::vector<Tensors> pulled_;  // by replica
+};
+
+/// v and x as the paper has them: v is the last step, with the rate in it.
+class LookingAhead final : public Meeting {
+ public:
+  explicit LookingAhead(const Members& first) {
+    for (const at::Tensor& weight : first.front().weights)
+      centre_.push_back(weight.detach().clone());
+    for (const Member& member : first) {
+      steps_.emplace_back();
+      for (const at::Tensor& weight : member.weights)
+        steps_.back().push_back(at::zeros_like(weight));
+    }
+  }
+
+  void look_ahead(Members& members) override {
+    const at::NoGradGuard no_grad;
+    before_.clear();
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      before_.emplace_back();
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        before_.back().push_back(weight.detach().clone());
+        weight.copy_(weight + kMomentum * steps_[r][i]);
+      }
+    }
+  }
+
+  void look_back(Members& members) override {
+    const at::NoGradGuard no_grad;
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        members[r].weights[i].copy_(before_[r][i]);
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const double alpha = 0.9 / static_cast<double>(members.size());
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        const at::Tensor pull = alpha * (weight - centre_[i]);
+        centre_[i] = centre_[i] + pull;
+        steps_[r][i] = kMomentum * steps_[r][i] - kRate * gradients[r][i];
+        weight.copy_(weight + steps_[r][i] - pull);
+      }
+  }
+
+ private:
+  Tensors centre_;
+  std::vector<Tensors> steps_;   // by replica
+  std::vector<Tensors> before_;  // by replica: weights without the look-ahead
+};
+
 class Server final : public Meeting {
  public:
   Server(const Members& first, Stale stale)
@@ -118,6 +219,20 @@ MakeMeeting one_by_one() {
 MakeMeeting movements(std::int64_t every) {
   return [every](const Members& first) {
     return std::make_unique<MovementServer>(first, every);
+  };
+}
+
+MakeMeeting delayed_nesterov(std::int64_t every, double rate, double momentum,
+                             std::int64_t pushes) {
+  return [=](const Members& first) {
+    return std::make_unique<NesterovServer>(first, every, rate, momentum,
+                                            pushes);
+  };
+}
+
+MakeMeeting looking_ahead() {
+  return [](const Members& first) {
+    return std::make_unique<LookingAhead>(first);
   };
 }
 

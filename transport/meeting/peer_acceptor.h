@@ -134,7 +134,7 @@ class PeerAcceptor {
   std::set<std::uint32_t> met_;   // blocks
   std::string failure_;           // of a call
   bool is_disagreement_ = false;  // that failure
-  bool is_refusing_ = false;      // all, who are told before the waiting thread
+  bool is_refusing_ = false;      // who has come; the waiting thread is next
   Refusals all_refusals_;         // strangers that were sent away
   Refusals told_refusals_;        // without those that said nothing
 };

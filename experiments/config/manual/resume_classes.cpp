@@ -77,6 +77,7 @@ constexpr std::array kRows = {
     ResumeClass{"early_stop", kAnew, "earlier evaluations count, too"},
     ResumeClass{"drain", kAnew},
     ResumeClass{"accumulate", kAnew},
+    ResumeClass{"delay", kAnew},
     ResumeClass{"pipeline", kAnew},
     ResumeClass{"pipeline.order", kFree},
     ResumeClass{"pipeline.flush", kFree},
@@ -117,7 +118,12 @@ constexpr std::array kRows = {
                 "earlier training_loss was of other samples"},
     ResumeClass{"data.augment", kAnew},
     ResumeClass{"data.mixup", kAnew},
+    ResumeClass{"data.teacher", kAnew},
+    ResumeClass{"data.teacher_temperature", kAnew},
+    ResumeClass{"data.teacher_weight", kAnew},
     ResumeClass{"data.assist", kAnew},
+    ResumeClass{"data.echo", kRefused,
+                "it decides which samples of an epoch are still to come"},
 };
 
 /// Keys of [data] whose texts are paths.

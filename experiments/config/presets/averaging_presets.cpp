@@ -160,24 +160,52 @@ std::span<const PresetRow> averaging_presets() {
                   "[optimizer]\n"
                   "name = \"adamw\"\n"}},
       {"streaming_diloco",
-       "DiLoCo, of which one block after the other is averaged",
-       {.source = "Douillard et al., \"Streaming DiLoCo with overlapping "
-                  "communication\", 2025, arXiv:2501.18512: blocks are its "
-                  "fragments. Averages that come later and are mixed in, and "
-                  "quantised ones, aren't there",
+       "DiLoCo, of which one block after the other is averaged while updates "
+       "go on",
+       {.source =
+            "Douillard et al., \"Streaming DiLoCo with overlapping "
+            "communication\", 2025, arXiv:2501.18512: blocks are its "
+            "fragments, overlap its tau, mixing its alpha. Movements go in "
+            "4 bits, each a part of the largest of 512",
         .kept =
             "weights of its own, where all met last, and the outer momentum",
         .staleness =
             "no gradient is late; weights of a block drift apart for so many "
-            "updates as every says, and blocks meet at different ones",
+            "updates as every says, and blocks meet at different ones; an "
+            "average is of weights of so many updates ago as overlap says",
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"average\"\n"
                   "every = 20\n"
                   "stagger = true\n"
+                  "overlap = 5\n"
+                  "mixing = 0.5\n"
+                  "compress = \"e3m0\"\n"
                   "outer_lr = 0.7\n"
                   "outer_momentum = 0.9\n"
                   "outer_nesterov = true\n"
+                  "\n"
+                  "[optimizer]\n"
+                  "name = \"adamw\"\n"}},
+      {"sparseloco",
+       "DiLoCo without an outer momentum, whose movements are sent sparse",
+       {.source =
+            "Sarfi et al., \"Communication Efficient LLM Pre-training with "
+            "SparseLoCo\", 2025, arXiv:2508.15706. Its values in 2 bits aren't "
+            "there: each is a float",
+        .kept = "weights of its own, where all met last, and what it has not "
+                "sent of its movements",
+        .staleness =
+            "no gradient is late; weights drift apart for so many updates as "
+            "every says; a part of a movement may be sent many exchanges later",
+        .config = "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"average\"\n"
+                  "every = 20\n"
+                  "compress = \"top_k\"\n"
+                  "ratio = 0.03125\n"
+                  "chunk = 4096\n"
+                  "error_decay = 0.95\n"
                   "\n"
                   "[optimizer]\n"
                   "name = \"adamw\"\n"}},
@@ -213,11 +241,11 @@ std::span<const PresetRow> averaging_presets() {
                   "every = 4\n"
                   "beta = 0.9\n"}},
       {"eamsgd",
-       "asynchronous EASGD with a momentum in each replica",
+       "asynchronous EASGD with a momentum in each replica, along which "
+       "gradients look ahead",
        {.source =
             "Zhang, Choromanska, LeCun, NeurIPS 2015, arXiv:1412.6651, "
-            "algorithm 2, without its look-ahead: gradients are those at the "
-            "weights; round robin in lockstep, in order of arrival with "
+            "algorithm 2; round robin in lockstep, in order of arrival with "
             "schedule = 'free'",
         .kept = "weights and a momentum of its own, and the centre, which is "
                 "evaluated",
@@ -233,7 +261,8 @@ std::span<const PresetRow> averaging_presets() {
                   "\n"
                   "[optimizer]\n"
                   "name = \"sgd\"\n"
-                  "momentum = 0.9\n"}},
+                  "momentum = 0.9\n"
+                  "look_ahead = true\n"}},
   };
   return kRows;
 }

@@ -37,6 +37,30 @@ std::span<const PresetRow> peer_presets() {
                   "graph = \"ring\"\n"
                   "pairs = true\n"
                   "mix = \"before\"\n"}},
+      {"noloco",
+       "DiLoCo in pairs that are drawn anew, without a mean over all",
+       {.source =
+            "Kolehmainen et al., \"NoLoCo: No-all-reduce Low Communication "
+            "Training Method for Large Models\", 2025, arXiv:2506.10911. every "
+            "is 100 there; outer_pull is its gamma over outer_lr, 1 in the "
+            "published code. Activations that go to blocks of other replicas "
+            "aren't there",
+        .kept = "weights of its own, its slow weights, and the outer momentum",
+        .staleness =
+            "no gradient is late; weights drift apart for so many updates as "
+            "every says, and two meet then",
+        .config = "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"gossip\"\n"
+                  "graph = \"complete\"\n"
+                  "pairs = true\n"
+                  "mix = \"after\"\n"
+                  "every = 20\n"
+                  "outer_lr = 0.7\n"
+                  "outer_momentum = 0.3\n"
+                  "\n"
+                  "[optimizer]\n"
+                  "name = \"adamw\"\n"}},
       {"gossip_grad",
        "weights that each replica mixes with one other, 1, 2, 4, ... places "
        "away",
@@ -138,6 +162,32 @@ std::span<const PresetRow> peer_presets() {
                   "name = \"delay_compensation\"\n"
                   "adaptive = true\n"
                   "strength = 2.0\n"}},
+      {"async_diloco",
+       "DiLoCo whose replicas push movements to a server one by one, with a "
+       "delayed Nesterov momentum",
+       {.source =
+            "Liu et al., \"Asynchronous Local-SGD Training for Language "
+            "Modeling\", 2024, arXiv:2401.09135: delayed Nesterov momentum "
+            "with c = 0, whose N is outer_every; in order of arrival, with "
+            "schedule = 'lockstep' round robin. Dynamic local updates (DyLU) "
+            "are a list, every = [20, 15, 7, 5]: a run measures no speeds",
+        .kept = "as Downpour; the server, or in lockstep each replica, also "
+                "the outer momentum and the sum of the last pushes",
+        .staleness = "a movement begins at weights of so many pushes ago as "
+                     "others have made since its pull",
+        .config = "schedule = \"free\"\n"
+                  "\n"
+                  "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"server\"\n"
+                  "push = \"movement\"\n"
+                  "every = 20\n"
+                  "outer_lr = 0.7\n"
+                  "outer_momentum = 0.9\n"
+                  "outer_every = 4\n"
+                  "\n"
+                  "[optimizer]\n"
+                  "name = \"adamw\"\n"}},
       {"staleness_aware",
        "Downpour whose rate is divided by how stale a gradient is",
        {.source =

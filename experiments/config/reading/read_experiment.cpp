@@ -8,11 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/added_delays.h"
 #include "experiments/config/files/interpolation.h"
 #include "experiments/config/files/named_paths.h"
 #include "experiments/config/pinned_files.h"
 #include "experiments/config/reading/sections.h"
 #include "experiments/config/rules/assist_rules.h"
+#include "experiments/config/rules/echo_rules.h"
 #include "experiments/config/rules/free_schedule_rules.h"
 #include "experiments/config/rules/graph_rules.h"
 #include "experiments/config/rules/on_device.h"
@@ -89,6 +91,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_free_schedule(experiment, model_norm, top);
   check_windows_of_blocks(experiment, experiment.blocks(),
                           experiment.accumulate_by_phase, top);
+  check_delay(experiment, experiment.blocks(), top);
   check_reconnect(experiment, top);
   ReplicaKind& kind = experiment.replicas.kind;
   if (has_centres(experiment) && kind.brings_updated)
@@ -100,6 +103,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_factors(experiment, top);
   check_replicas(experiment, top);
   tell_lone_compressor(experiment);
+  check_evaluations(experiment, top);
   check_averages(experiment, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(experiment, plan, top);
@@ -116,6 +120,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
       plan.barrier = barrier_around_iterations(plan);
     experiment.length.barriers.push_back(plan.barrier);
   }
+  check_echo(experiment, top);
   check_assistant(experiment, top);
   experiment.capacities = capacities_of(
       experiment.plans, static_cast<std::size_t>(experiment.slack));

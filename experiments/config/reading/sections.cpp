@@ -25,7 +25,9 @@
 #include "experiments/config/tables/block_devices.h"
 #include "experiments/data/change/label_noise.h"
 #include "experiments/data/change/mixup.h"
+#include "experiments/data/change/teacher.h"
 #include "experiments/data/data_sets.h"
+#include "experiments/data/order/echo.h"
 #include "experiments/data/order/limits.h"
 #include "experiments/data/order/training_part.h"
 #include "lib/base/by_block.h"
@@ -247,15 +249,20 @@ void read_data(Fields& top, const std::string& data_root,
     noise.describe(fields);
     Mixup mixup;
     mixup.describe(fields);
+    Teacher teacher;
+    teacher.describe(fields);
     TrainingPart part;
     part.describe(fields);
     experiment.assist.describe(fields);
+    Echo echo;
+    echo.describe(fields);
     // The training part is one of what is trained on.
     const DataSet trained = with_limits(with_label_noise(make(root), noise),
                                         {.train = experiment.limit.train});
-    experiment.data = std::make_shared<const DataSet>(
-        with_limits(with_training_part(with_mixup(trained, mixup), part),
-                    {.evaluation = experiment.limit.evaluation}));
+    experiment.data = std::make_shared<const DataSet>(with_limits(
+        with_training_part(with_teacher(with_mixup(trained, mixup), teacher),
+                           part),
+        {.evaluation = experiment.limit.evaluation}));
   });
 }
 

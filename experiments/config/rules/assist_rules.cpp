@@ -33,7 +33,7 @@ void check_samples_of_assistant(const Experiment& experiment,
   if (sample.targets == Targets::values)
     refuse("the targets of this data set are numbers");
   if (sample.targets == Targets::shares)
-    refuse("data.mixup trains on mixtures of samples");
+    refuse("data.mixup and data.teacher train on shares of classes");
   if (experiment.model.trains_on_pairs)
     refuse("this model trains on pairs of right and wrong labels");
 }

@@ -52,6 +52,10 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
       top.reject("optimizer",
                  "lr_for_batch is for `sluice run`: only your loop knows how "
                  "large its batches are");
+    if (options.tail_average > 0 && !top.has("turns"))
+      top.reject("optimizer",
+                 "tail_average needs `turns`: only your loop knows when it "
+                 "ends");
     if (depends_on_end(rate.schedule) && !top.has("turns"))
       top.reject("optimizer",
                  fmt::format("schedule '{}' needs `turns`: only your loop "

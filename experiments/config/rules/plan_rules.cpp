@@ -12,6 +12,8 @@
 #include "experiments/config/tables/block_layers.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/plan/plan.h"
+#include "lib/schedules/plan/replica_exchange.h"
 #include "lib/updates/optimizer.h"
 #include "lib/weights/weight_view.h"
 
@@ -56,6 +58,35 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
                            "correct in block {}, which takes its gradients at "
                            "the present weights; it is for weights = 'stash'",
                            block.block));
+}
+
+/// Checks that a look-ahead is the only thing that says at which weights a
+/// gradient is taken.
+void check_look_ahead(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (!experiment.optimizers.at(index).look_ahead) return;
+  const auto refuse = [&](const std::string& why) {
+    top.reject("optimizer",
+               fmt::format("look_ahead takes gradients at weights of its own, "
+                           "and {}: leave look_ahead out, or set nesterov = "
+                           "true",
+                           why));
+  };
+  if (block.sees_old_weights())
+    refuse(
+        fmt::format("in block {} updates come between the forward and the "
+                    "backward of a batch",
+                    block.block));
+  if (block.recompute) refuse("pipeline.recompute forwards again without it");
+  if (experiment.probe_every > 0) refuse("probe compares with others");
+  const ReplicaExchange& exchange = block.exchange;
+  if (exchange.in_memory ||
+      (exchange.served && exchange.what == ExchangedTensors::gradients))
+    refuse(
+        fmt::format("with replicas.policy = '{}' the velocity isn't the "
+                    "replica's",
+                    experiment.replicas.policy));
 }
 
 /// Checks that views which predict weights have an optimizer with a velocity,
@@ -125,7 +156,10 @@ void check_policies(const Experiment& experiment, const Fields& top) {
 
 void check_plan(const Experiment& experiment, const RunPlan& plan,
                 const Fields& top) {
-  for (const BlockPlan& block : plan.blocks) check_view(experiment, block, top);
+  for (const BlockPlan& block : plan.blocks) {
+    check_view(experiment, block, top);
+    check_look_ahead(experiment, block, top);
+  }
   for (const BlockPlan& block : plan.blocks)
     check_statistics(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
@@ -163,20 +197,40 @@ void check_factors(const Experiment& experiment, const Fields& top) {
     }
 }
 
+void check_evaluations(const Experiment& experiment, const Fields& top) {
+  if (experiment.phases.size() == 1) return;
+  for (const Boundaries& phase : experiment.phases)
+    for (int k = 1; k < experiment.blocks(); ++k)
+      if (by_block(phase, k).make.changes_evaluations)
+        top.reject("timetable",
+                   fmt::format("with evaluate = 'factors' the policy above "
+                               "block {} is part of the network that is "
+                               "evaluated, and holds for the whole run: leave "
+                               "the timetable out, or set evaluate = "
+                               "'features'",
+                               k));
+}
+
 void check_averages(const Experiment& experiment, const Fields& top) {
-  const double average = experiment.optimizers.front().average;
-  for (const OptimizerOptions& options : experiment.optimizers)
-    if (options.average != average)
-      top.reject("optimizer",
-                 fmt::format("average must be the same for all blocks, not {} "
-                             "here and {} there",
-                             average, options.average));
-  if (average > 0 && experiment.replicas.count > 1 &&
+  const OptimizerOptions& first = experiment.optimizers.front();
+  const auto check_alike = [&](const char* key,
+                               double OptimizerOptions::*value) {
+    for (const OptimizerOptions& options : experiment.optimizers)
+      if (options.*value != first.*value)
+        top.reject("optimizer",
+                   fmt::format("{} must be the same for all blocks, not {} "
+                               "here and {} there",
+                               key, first.*value, options.*value));
+  };
+  check_alike("average", &OptimizerOptions::average);
+  check_alike("tail_average", &OptimizerOptions::tail_average);
+  if (first.averages() && experiment.replicas.count > 1 &&
       experiment.replicas.kind.exchange.leaves_them_apart())
     top.reject("optimizer",
-               fmt::format("average goes with replicas.policy = 'all_reduce': "
+               fmt::format("{} goes with replicas.policy = 'all_reduce': "
                            "with '{}' evaluations have what the replicas agree "
                            "on",
+                           first.average > 0 ? "average" : "tail_average",
                            experiment.replicas.policy));
 }
 

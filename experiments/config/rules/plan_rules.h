@@ -24,7 +24,11 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
 /// and which row of them a batch in flight has is in no checkpoint.
 void check_factors(const Experiment& experiment, const Fields& top);
 
-/// Throws UserError unless optimizer.average is the same for all blocks, and of
+/// Throws UserError where a policy that changes evaluations holds for a part of
+/// the run.
+void check_evaluations(const Experiment& experiment, const Fields& top);
+
+/// Throws UserError unless an average is the same for all blocks, and of
 /// replicas that stay alike: evaluations and checkpoints are of all blocks
 /// together.
 void check_averages(const Experiment& experiment, const Fields& top);

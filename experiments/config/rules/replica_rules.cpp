@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -35,8 +36,9 @@ void check_shards(const Experiment& experiment, const Fields& top) {
           "replicas",
           fmt::format("shard = true goes with updates that treat each weight "
                       "alone, and {} doesn't: leave shard out",
-                      options.correction == "spike_compensation"
-                          ? "optimizer.correction = 'spike_compensation'"
+                      options.name == "sgd"
+                          ? fmt::format("optimizer.correction = '{}'",
+                                        options.correction)
                           : fmt::format("optimizer = '{}'", options.name)));
   for (const BlockPlan& block : blocks_of_phases(experiment))
     if (predicts(block.weights))
@@ -247,9 +249,9 @@ void check_quorum(const Experiment& experiment, const Fields& top) {
                "backup drops the gradient of a whole network, and with several "
                "blocks each would drop others: set blocks = 1, or leave backup "
                "out");
-  if (kind.backup > 0 && experiment.optimizers.front().average > 0)
+  if (kind.backup > 0 && experiment.optimizers.front().averages())
     top.reject("optimizer",
-               "average is over the updates that replica 1 makes, and with "
+               "an average is over the updates that replica 1 makes, and with "
                "replicas.backup it leaves some out: leave one of them out");
 }
 
@@ -279,11 +281,33 @@ void check_waiting(const Experiment& experiment, const Fields& top) {
                              options.correction));
 }
 
+/// Checks a number of updates to a push for each replica.
+void check_updates(const Experiment& experiment, const Fields& top) {
+  const std::vector<std::int64_t>& every = experiment.replicas.kind.every_of;
+  if (every.empty()) return;
+  if (std::ssize(every) != experiment.replicas.count)
+    top.reject("replicas",
+               fmt::format("every has {} numbers for {} replicas: give one for "
+                           "each, or one for all",
+                           every.size(), experiment.replicas.count));
+  if (!experiment.free_schedule)
+    top.reject("replicas",
+               "every as a list is of replicas that come to a server when they "
+               "are ready: set schedule = 'free', or one number");
+}
+
 /// Checks what goes with a centre that serves replicas in the order in which
 /// they come.
 void check_served(const Experiment& experiment, const Fields& top) {
   check_softsync(experiment, top);
   check_waiting(experiment, top);
+  check_updates(experiment, top);
+  const std::string& key = experiment.replicas.kind.lockstep_key;
+  if (experiment.free_schedule && !key.empty())
+    top.reject("replicas",
+               fmt::format("{} is of exchanges in lockstep: leave it out, or "
+                           "set schedule = 'lockstep'",
+                           key));
   if (!experiment.plans.front().blocks.front().exchange.served) return;
   if (experiment.replicas.group != GroupKind::links)
     top.reject("replicas",

@@ -33,7 +33,8 @@ void check_targets(const Experiment& experiment, std::string_view loss,
   const bool are_numbers = targets == Targets::values;
   const std::string what = are_numbers
                                ? "the targets of this data set are numbers"
-                               : "data.mixup makes shares of the classes";
+                               : "data.mixup and data.teacher make shares of "
+                                 "the classes";
   if (loss == "goodness" || experiment.model.trains_on_pairs)
     top.reject(experiment.model.trains_on_pairs ? "model" : "loss",
                fmt::format("wants labels that are classes, and {}", what));

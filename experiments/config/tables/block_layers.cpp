@@ -21,8 +21,10 @@ double parameter_bytes(const Experiment& experiment, const LayerRange& range) {
 }
 
 double exchanged_bytes(const Experiment& experiment, const LayerRange& range) {
-  const CompressorKind& compressor = experiment.replicas.kind.compressor;
-  if (!compressor.bytes) return parameter_bytes(experiment, range);
+  const ReplicaKind& kind = experiment.replicas.kind;
+  const CompressorKind& compressor = kind.compressor;
+  if (!compressor.bytes)
+    return kind.offered * parameter_bytes(experiment, range);
   std::vector<TensorSizes> sizes;
   for (std::int64_t i = range.first; i <= range.last; ++i) {
     const auto layer =

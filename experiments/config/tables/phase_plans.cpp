@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -53,18 +54,28 @@ ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   return exchange;
 }
 
+/// Whether a policy keeps what it keeps for batches that come again unchanged.
+bool is_of_echo(const BoundaryPolicy& boundary) {
+  const ConfigNode* const memory = boundary.config.find("memory");
+  return memory != nullptr &&
+         *memory == ConfigNode{.value = std::string("echo")};
+}
+
 /// Checks that a sample can be found again, where something is kept of it.
-void check_sample_ids(const Experiment& experiment, int block) {
+void check_sample_ids(const Experiment& experiment, int block,
+                      const BoundaryPolicy& boundary) {
   if (!experiment.data)
     throw UserError(
         "boundary {}: its policy keeps something of every sample, and batches "
         "that are fed in have no samples with numbers",
         block);
+  if (is_of_echo(boundary)) return;
   if (experiment.data->varies)
     throw UserError(
         "boundary {}: its policy keeps something of every sample, which must "
         "be the same in every epoch: leave out data.augment and data.mixup "
-        "(windows of a text move too)",
+        "(windows of a text move too), or set data.echo and memory = "
+        "'echo'",
         block);
   if (experiment.replicas.count > 1)
     throw UserError(
@@ -74,10 +85,11 @@ void check_sample_ids(const Experiment& experiment, int block) {
 }
 
 void check_attachments(const Experiment& experiment, int block,
+                       const BoundaryPolicy& boundary,
                        const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == kSampleIds)
-      check_sample_ids(experiment, block);
+      check_sample_ids(experiment, block, boundary);
     else if (name != kRawInput)
       throw UserError(
           "boundary {}: a batch has no attachment '{}'; there are: {}, {}",
@@ -123,11 +135,11 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
     const Boundaries& phase = experiment.phases[i];
     std::vector<Traits> traits;
     for (int block = 1; block < experiment.blocks(); ++block) {
-      const MakeBoundary& make =
-          phase[static_cast<std::size_t>(block) - 1].make;
+      const BoundaryPolicy& boundary = by_block(phase, block);
+      const MakeBoundary& make = boundary.make;
       const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
-      check_attachments(experiment, block, traits.back().attachments);
+      check_attachments(experiment, block, boundary, traits.back().attachments);
       // Made once, to see that the upper end can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
@@ -135,6 +147,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
         traits, {.model_norm = model_norm,
                  .accumulate = experiment.accumulate_by_phase.at(i),
                  .micro_batches = experiment.micro_batches,
+                 .added = experiment.delay,
                  .window_weights = pipeline.weights,
                  .flush = pipeline.flush,
                  .recompute = pipeline.recompute,
@@ -153,6 +166,11 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                             replicas.kind.stagger, replicas.dealing));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
+    // The check of a list of another length comes later.
+    const std::vector<std::int64_t>& every = replicas.kind.every_of;
+    for (BlockPlan& block : plans.back().blocks)
+      if (std::ssize(every) == replicas.count)
+        block.exchange.every = by_block(every, block.replica);
   }
   return plans;
 }

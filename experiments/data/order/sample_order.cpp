@@ -30,14 +30,24 @@ SampleOrder::SampleOrder(std::int64_t samples, OrderOptions options)
 
 std::int64_t SampleOrder::epoch(std::int64_t t) const {
   SLUICE_CHECK(t >= 0, "batch {}", t);
-  return t / batches_per_epoch_;
+  return options_.echo.original(t) / batches_per_epoch_;
 }
 
 std::vector<std::int64_t> SampleOrder::batch(std::int64_t t) {
   prepare(epoch(t));
-  const std::int64_t begin = t % batches_per_epoch_ * options_.batch_size;
+  const std::int64_t begin =
+      options_.echo.original(t) % batches_per_epoch_ * options_.batch_size;
   const std::int64_t end = std::min(begin + options_.batch_size, samples_);
   return {order_.begin() + begin, order_.begin() + end};
+}
+
+std::vector<std::int64_t> SampleOrder::rows(
+    std::int64_t t, const std::vector<std::int64_t>& indices) const {
+  if (!options_.echo.is_on()) return indices;
+  std::vector<std::int64_t> rows(indices.size());
+  std::iota(rows.begin(), rows.end(),
+            options_.echo.place(t) * options_.batch_size);
+  return rows;
 }
 
 void SampleOrder::prepare(std::int64_t epoch) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "experiments/data/order/echo.h"
+
 namespace sluice {
 
 struct OrderOptions {
@@ -16,12 +18,15 @@ struct OrderOptions {
   bool augmented = true;
   /// Whether batches come with what the inputs were before normalisation.
   bool raw_inputs = false;
-  /// Whether batches come with the indices of their samples.
+  /// Whether batches come with the indices of their samples, or with echo
+  /// with the places of their samples in the echo.
   bool sample_ids = false;
+  Echo echo = {};
 };
 
-/// Which samples batch t is made of: epoch t / batches_per_epoch(), position
-/// t % batches_per_epoch() in that epoch's order. Used by one thread at a time:
+/// Which samples batch t is made of: with n = t, or with echo the number of the
+/// batch that comes again, those of epoch n / batches_per_epoch(), position
+/// n % batches_per_epoch() in that epoch's order. Used by one thread at a time:
 /// it remembers the order of the last epoch that was asked for.
 class SampleOrder {
  public:
@@ -30,10 +35,14 @@ class SampleOrder {
   SampleOrder(std::int64_t samples, OrderOptions options);
 
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
-  /// t >= 0.
+  /// Epoch of the samples of batch t; t >= 0.
   std::int64_t epoch(std::int64_t t) const;
   /// The indices of the samples of batch t.
   std::vector<std::int64_t> batch(std::int64_t t);
+  /// Rows of tables in which policies keep something of these samples, those of
+  /// batch t: their indices, or with echo their places in the echo.
+  std::vector<std::int64_t> rows(
+      std::int64_t t, const std::vector<std::int64_t>& indices) const;
 
  private:
   void prepare(std::int64_t epoch);

@@ -33,7 +33,7 @@ Batch SampleSource::batch(std::int64_t t) {
   Batch batch = samples_->batch(indices, key(t));
   batch.index = t;
   if (raw_inputs_) batch.raw_inputs = samples_->raw(batch.inputs);
-  if (sample_ids_) batch.ids = at::tensor(indices, at::kLong);
+  if (sample_ids_) batch.ids = at::tensor(order_.rows(t, indices), at::kLong);
   const auto address =
       reinterpret_cast<std::uintptr_t>(batch.inputs.const_data_ptr());
   SLUICE_CHECK(address % kAlignment == 0,

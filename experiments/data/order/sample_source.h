@@ -21,6 +21,7 @@ class SampleSource final : public Source {
   std::int64_t batches_per_epoch() const override {
     return order_.batches_per_epoch();
   }
+  /// Epoch of the samples of batch t.
   std::int64_t epoch(std::int64_t t) const { return order_.epoch(t); }
   /// What names the samples of batch t outside of Sluice (Samples::position).
   std::vector<std::int64_t> positions(std::int64_t t);

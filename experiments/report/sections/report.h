@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/report/study/target.h"
 #include "experiments/report/study/work.h"
 
 namespace sluice::report {
@@ -15,8 +16,8 @@ struct ReportOptions {
   /// Without what was measured in time, rates or memory: the same runs, done
   /// again, give the same bytes.
   bool only_numbers = false;
-  /// Test loss: the report also has what the runs took until they reached it.
-  std::optional<double> target = {};
+  /// The report also has what the runs took until they came to it.
+  std::optional<Target> target = {};
   FactsOf facts = {};  ///< empty: nothing is known of configs
 };
 

@@ -9,6 +9,7 @@
 #include "experiments/report/study/columns.h"
 #include "experiments/report/study/methods.h"
 #include "experiments/report/study/study.h"
+#include "experiments/report/study/target.h"
 
 namespace sluice::report {
 
@@ -21,7 +22,7 @@ struct ReportInput {
   /// By cell: ConfigFacts::sample.
   std::vector<std::vector<std::int64_t>> samples = {};
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
-  std::optional<double> target = {};  ///< as in ReportOptions
+  std::optional<Target> target = {};  ///< as in ReportOptions
 };
 
 // Each returns HTML; empty when the runs have nothing for it.

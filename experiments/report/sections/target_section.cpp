@@ -100,11 +100,11 @@ std::vector<Chart> target_charts(const ReportInput& input) {
 std::string target_section(const ReportInput& input) {
   if (!input.target) return "";
   std::string text = fmt::format(
-      "What the runs took until the first evaluation with a test loss of {:g} "
-      "or less; an evaluation is as exact as they are frequent. A cell of "
-      "which a run never came there has no place here. Ringed: no other cell "
-      "costs less and takes less time, by means.",
-      *input.target);
+      "What the runs took until the first evaluation {}; it is as exact as "
+      "evaluations are frequent. A cell of which a run never came there has no "
+      "place here. Ringed: no other cell costs less and takes less time, by "
+      "means.",
+      input.target->condition());
   const std::vector<Chart> charts = target_charts(input);
   if (charts.empty())
     return element("p", "class=\"soft\"",

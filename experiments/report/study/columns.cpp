@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "experiments/report/study/figures_until.h"
 #include "experiments/report/study/measured_figure.h"
 #include "experiments/report/study/scale.h"
-#include "experiments/report/study/target.h"
 #include "lib/base/by_block.h"
 
 namespace sluice::report {
@@ -256,7 +256,7 @@ std::string Column::text(std::size_t cell) const {
 std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
                                bool only_numbers,
-                               std::optional<double> target) {
+                               const std::optional<Target>& target) {
   std::vector<MeasuredFigure> all = measures();
   if (target)
     for (MeasuredFigure& until : figures_until(*target))

@@ -6,6 +6,7 @@
 
 #include "experiments/report/study/statistics.h"
 #include "experiments/report/study/study.h"
+#include "experiments/report/study/target.h"
 #include "experiments/report/study/work.h"
 
 namespace sluice::report {
@@ -45,12 +46,12 @@ struct Column {
 };
 
 /// The figures that any cell has, test accuracy first; `work` is by cell. With
-/// `only_numbers`, those with Figure::is_measured are left out. `target`: a
-/// test loss; there are columns of what runs took until they came to it.
+/// `only_numbers`, those with Figure::is_measured are left out. `target`:
+/// there are columns of what runs took until they came to it.
 std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
                                bool only_numbers,
-                               std::optional<double> target = {});
+                               const std::optional<Target>& target = {});
 
 /// The column of the figure with that name, or nullptr.
 const Column* find_column(const std::vector<Column>& columns,

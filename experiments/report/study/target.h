@@ -1,18 +1,28 @@
 #pragma once
 
 #include <optional>
-#include <vector>
+#include <string>
+#include <string_view>
 
-#include "experiments/report/study/measured_figure.h"
+#include "experiments/report/study/run_record.h"
 
 namespace sluice::report {
 
-/// The first point whose value is the target or less; nothing: there is none.
-std::optional<RunPoint> first_at_or_below(const RunSeries& series,
-                                          double target);
+/// What a run is to come to on the test split: a loss or less, or an accuracy
+/// or more.
+struct Target {
+  double value = 0;  ///< a loss, or a fraction
+  bool is_accuracy = false;
 
-/// Costs of a run until the first evaluation whose test loss was that or less:
-/// samples, operations, seconds. Of runs that never came there, nothing.
-std::vector<MeasuredFigure> figures_until(double test_loss);
+  std::string text() const;  ///< "0.5" or "97 %"
+  /// "with a test loss of 0.5 or less".
+  std::string condition() const;
+};
+
+/// Reads "0.5", a loss, or "97%", an accuracy. Throws UserError.
+Target target_from(std::string_view text);
+
+/// The first point at the target; nothing: there is none.
+std::optional<RunPoint> first_at(const RunSeries& series, const Target& target);
 
 }  // namespace sluice::report

@@ -2,10 +2,24 @@
 
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/coded.h"
 
 namespace sluice {
+
+namespace {
+
+/// The end above a block that changes evaluations, the same in all phases;
+/// nullptr: there is none.
+std::unique_ptr<Lower> end_above(const Experiment& experiment, int block) {
+  if (block == experiment.blocks()) return nullptr;
+  const MakeBoundary& make = by_block(experiment.phases.front(), block).make;
+  return make.changes_evaluations ? make.lower(site_of(experiment, block))
+                                  : nullptr;
+}
+
+}  // namespace
 
 AssembledModel::AssembledModel(const Experiment& experiment,
                                const Layers& layers) {
@@ -19,13 +33,17 @@ AssembledModel::AssembledModel(const Experiment& experiment,
         block, range.first, [own = std::move(own)] { return own; },
         experiment.memory_format);
     codecs_.push_back(codec_above(experiment, block));
+    ends_.push_back(end_above(experiment, block));
   }
 }
 
 Tensors AssembledModel::forward(const Tensors& inputs, const Pass& pass) {
   Tensors values = inputs;
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
-    values = as_received(blocks_[i].forward(values, pass), codecs_[i].get());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    Tensors outputs = blocks_[i].forward(values, pass);
+    if (ends_[i]) outputs = ends_[i]->evaluated(outputs);
+    values = as_received(std::move(outputs), codecs_[i].get());
+  }
   return values;
 }
 
@@ -35,6 +53,10 @@ NamedTensors AssembledModel::tensors() const {
     all.insert(all.end(), block.parameters().begin(), block.parameters().end());
   for (const Block& block : blocks_)
     all.insert(all.end(), block.buffers().begin(), block.buffers().end());
+  for (const auto& end : ends_)
+    if (end)
+      for (auto& named : end->evaluation_state())
+        all.push_back(std::move(named));
   return all;
 }
 

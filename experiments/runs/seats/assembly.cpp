@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <ATen/Parallel.h>
 
@@ -32,21 +34,24 @@ Block block_of(const Experiment& experiment, int block,
                     experiment.seed, experiment.memory_format, device);
 }
 
-/// An end of a boundary for each phase; one that says the same as the phase
-/// before it goes on.
+/// An end of a boundary for each phase; that of an earlier phase which says the
+/// same goes on.
 template <class End>
 std::vector<std::shared_ptr<End>> ends_of(
     const Experiment& experiment, int boundary,
     const std::function<std::shared_ptr<End>(const MakeBoundary&,
                                              const BoundarySite&)>& make) {
   std::vector<std::shared_ptr<End>> ends;
-  const BoundaryPolicy* before = nullptr;
+  std::vector<std::pair<const BoundaryPolicy*, std::shared_ptr<End>>> made;
   for (const Boundaries& phase : experiment.phases) {
     const BoundaryPolicy& now = by_block(phase, boundary);
-    const bool goes_on = before && now.config == before->config;
-    ends.push_back(goes_on ? ends.back()
-                           : make(now.make, site_of(experiment, boundary)));
-    before = &now;
+    auto found = std::find_if(made.begin(), made.end(), [&](const auto& each) {
+      return each.first->config == now.config;
+    });
+    if (found == made.end())
+      found = made.emplace(found, &now,
+                           make(now.make, site_of(experiment, boundary)));
+    ends.push_back(found->second);
   }
   return ends;
 }

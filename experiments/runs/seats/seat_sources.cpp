@@ -11,6 +11,7 @@
 #include "experiments/config/rules/on_device.h"
 #include "experiments/data/change/assisted_source.h"
 #include "experiments/data/order/copied_ahead.h"
+#include "experiments/data/order/echo.h"
 #include "experiments/data/order/gathered.h"
 #include "experiments/data/order/prefetch.h"
 #include "experiments/data/samples/chained.h"
@@ -31,7 +32,8 @@ OrderOptions training_order(const Experiment& experiment) {
           .seed = experiment.seed,
           .drop_last = experiment.drop_last,
           .raw_inputs = need(experiment.plans, kRawInput),
-          .sample_ids = need(experiment.plans, kSampleIds)};
+          .sample_ids = need(experiment.plans, kSampleIds),
+          .echo = echo_in(experiment.resolved)};
 }
 
 }  // namespace

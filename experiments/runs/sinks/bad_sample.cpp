@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/data/order/echo.h"
 #include "experiments/data/order/sample_order.h"
 #include "experiments/data/samples/samples.h"
 #include "lib/checkpoints/finite.h"
@@ -123,7 +124,8 @@ std::string find_in_training(const Experiment& experiment,
   const std::int64_t first = std::max(deals.by(turns.first), end - per_epoch);
   const OrderOptions order{.batch_size = experiment.batch_size,
                            .seed = experiment.seed,
-                           .drop_last = experiment.drop_last};
+                           .drop_last = experiment.drop_last,
+                           .echo = echo_in(experiment.resolved)};
   const Split& split = experiment.data->train;
   return experiment.assist.is_on()
              ? text_of(experiment, {split, order, 0, per_epoch}, "training")

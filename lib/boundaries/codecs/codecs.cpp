@@ -5,7 +5,7 @@
 namespace sluice {
 
 using MakeCodec = std::shared_ptr<const Codec>();
-MakeCodec make_fp16, make_bf16, make_int8, make_downsample;
+MakeCodec make_fp16, make_bf16, make_int8, make_hadamard4, make_downsample;
 
 namespace {
 
@@ -25,6 +25,10 @@ std::span<const CodecRow> codecs() {
        "1 byte, and 4 per row: 127ths of the row's largest magnitude; a row is "
        "a sample, of a sequence a place in it",
        make_int8},
+      {"hadamard4",
+       "half a byte, and 4 for each 128 numbers: 7ths of the largest magnitude "
+       "after a rotation that spreads outliers",
+       make_hadamard4},
       {"downsample",
        "of maps [C, H, W] a quarter: the means of 2 x 2 pixels, each of which "
        "stands for the four; nothing else",

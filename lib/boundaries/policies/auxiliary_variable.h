@@ -22,6 +22,12 @@ namespace sluice {
 // back-propagation. Penalty and augmented Lagrangian: Sun et al. 2020,
 // arXiv:2009.01462; scaled: Khorram et al. 2021, arXiv:2105.00339.
 
+/// How z moves along its gradient.
+enum class VariablesStep : std::uint8_t {
+  gradient,  ///< by epsilon times it
+  adam       ///< by Adam, whose moments are kept where z is
+};
+
 enum class VariablesOrder : std::uint8_t {
   top_down,      ///< z_k after z_{k+1}, then the weights
   at_once,       ///< all z_k, then the weights
@@ -29,26 +35,31 @@ enum class VariablesOrder : std::uint8_t {
 };
 
 enum class VariablesOf : std::uint8_t {
-  batch,  ///< they begin at h_k, and are forgotten with the batch
-  sample  ///< kept until the sample comes again
+  batch,   ///< they begin at h_k, and are forgotten with the batch
+  sample,  ///< kept until the sample comes again
+  echo     ///< kept until the last pass over an echo
 };
 
 /// The part of the multiplier lambda that is kept.
 enum class DualOf : std::uint8_t {
   none,        ///< there is none
   multiplier,  ///< lambda, which grows with each step of z
-  scaled       ///< u = lambda / beta, which grows by r after the weights' turn
+  /// u = lambda / beta, which grows by r: of a sample's variable after the
+  /// weights' turn; of a batch's, which is forgotten then, after each sweep.
+  scaled
 };
 
 struct VariableOptions {
   double beta = 1;
-  double step_size = 1;  ///< epsilon
-  std::int64_t steps = 1;
+  double step_size = 1;  ///< epsilon, or Adam's rate
+  VariablesStep step = VariablesStep::gradient;
+  std::int64_t steps = 1;  ///< 0, only with weights_first: z stays
   VariablesOrder order = VariablesOrder::top_down;
   VariablesOf memory = VariablesOf::batch;
   DualOf dual = DualOf::none;
 
   bool has_dual() const { return dual != DualOf::none; }
+  bool has_moments() const { return step == VariablesStep::adam; }
 };
 
 /// Reads the options of such a policy over these defaults, and makes its ends;

@@ -1,15 +1,22 @@
-// Stochastic Block-ADMM: Khorram et al. 2021, arXiv:2105.00339. In each
-// batch: a few gradient steps on the variables z_k, from the top; a step of all
-// weights, each within its block; u_k grows by z_k - h_k. The dual is scaled (u
-// = lambda / beta). With memory = "batch", the published online form, z begins
-// at h and u at 0 in each batch; with "sample" both are kept. Steps of z are
-// plain gradient steps, and the weights' are the block's optimizer's.
+// Stochastic Block-ADMM: Khorram et al. 2021, arXiv:2105.00339. In each batch
+// the variables z_k take a few steps of Adam, all blocks at once; then all
+// weights take a step, each within its block, by their own optimizer. The dual
+// is scaled (u = lambda / beta). With memory = "sample", the published batch
+// form, z, u and Adam's moments are kept of each sample, and u grows by z - h
+// after the weights. With memory = "batch", the online form, z begins at h and
+// u at 0 in each batch; there u grows after each sweep of the variables, as
+// what comes after the weights would be forgotten before it was used. So with
+// one step there is no dual, and what is left is the penalty.
 #include "lib/boundaries/policies/auxiliary_variable.h"
 
 namespace sluice {
 
 MakeBoundary configure_block_admm(Fields& options, const PlugIns&) {
-  return auxiliary_variable(options, {.steps = 3, .dual = DualOf::scaled});
+  return auxiliary_variable(options, {.step_size = 0.01,
+                                      .step = VariablesStep::adam,
+                                      .steps = 3,
+                                      .order = VariablesOrder::at_once,
+                                      .dual = DualOf::scaled});
 }
 
 MethodPage describe_block_admm() {
@@ -17,8 +24,9 @@ MethodPage describe_block_admm() {
       .source = "stochastic Block-ADMM: Khorram et al. 2021, arXiv:2105.00339",
       .kept =
           "the graph of the batch, until its variables have moved for the last "
-          "time; with memory = \"sample\" the variable and the dual of every "
-          "training sample too",
+          "time; with memory = \"sample\" the variable, the dual and Adam's "
+          "two "
+          "moments of every training sample too",
       .batch_norm = "statistics move in the first forward of a batch, once",
       .randomness = "one mask for all visits of a batch",
       .staleness =

@@ -61,7 +61,9 @@ class LocalLoss final : public Lower {
     return signal;
   }
 
-  bool depends_on_batch_alone() const override { return !traits_.learns; }
+  bool depends_on_batch_alone() const override {
+    return !traits_.learns && !head_->needs().host;
+  }
 
   Lesson learn(const BatchContext& context) override {
     head_->follow(context.answer, context.share);

@@ -1,10 +1,15 @@
 // A boundary of non-negative factors: DeepFacto (Khorram et al. 2021,
-// arXiv:2105.00339), in the form of a penalty. Block k+1 takes z = S F in place
-// of h_k, with S >= 0 a row for each sample of the batch and F >= 0 shared by
-// all: S is fitted to h_k by multiplicative updates (Lee and Seung 2001) when
-// the batch goes forward; when the gradient from above has come, S and F take a
-// projected gradient step on loss + beta/2 |S F - h_k|^2 of each sample, and
-// block k learns by that penalty. No dual, and S is forgotten with the batch.
+// arXiv:2105.00339). Block k+1 takes z = S F in place of h_k, with S >= 0 a row
+// for each sample and F >= 0 shared by all. S is fitted to h_k by
+// multiplicative updates (Lee and Seung 2001) when a sample goes forward for
+// the first time; with memory = "batch" in each batch anew. When the gradient
+// from above has come, S and F take a projected gradient step on
+//
+//   loss + beta/2 |S F - h_k + u|^2   of each sample,
+//
+// and block k learns by that; the scaled dual u then grows by S F - h_k, as in
+// block_admm.cpp. An evaluation may pass the factors too: S is fitted to the
+// features of what is evaluated.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -18,9 +23,13 @@
 
 #include "lib/base/error.h"
 #include "lib/boundaries/policies/plug_ins.h"
+#include "lib/boundaries/policies/sample_rows.h"
 
 namespace sluice {
 namespace {
+
+enum class FactorsOf : std::uint8_t { batch, sample };
+enum class Evaluates : std::uint8_t { features, factors };
 
 struct NmfOptions {
   std::int64_t rank = 8;
@@ -28,6 +37,9 @@ struct NmfOptions {
   double beta = 1;
   double step_size = 0.1;
   double factor_step_size = 0.1;
+  FactorsOf memory = FactorsOf::batch;
+  bool dual = false;
+  Evaluates evaluate = Evaluates::features;
 };
 
 class NonNegativeFactors final : public Lower {
@@ -36,26 +48,48 @@ class NonNegativeFactors final : public Lower {
       : options_(options),
         block_(site.block),
         name_(fmt::format("factors.{}.f", site.layer)),
-        factors_(first_factors(options, site)) {}
+        factors_(first_factors(options, site)),
+        rows_(site.samples, {options.rank},
+              fmt::format("variables.{}.s", site.layer), {}),
+        duals_(site.samples, site.features,
+               fmt::format("variables.{}.u", site.layer), {}),
+        batches_per_epoch_(site.batches_per_epoch) {}
 
-  Traits traits() const override { return {.publishes = true}; }
+  Traits traits() const override {
+    Traits traits{.publishes = true};
+    if (is_of_samples()) traits.attachments = {kSampleIds};
+    return traits;
+  }
 
   Tensors publish(std::int64_t batch, const Tensors& features,
-                  const Attachments& /*attachments*/) override {
+                  const Attachments& attachments) override {
     const at::NoGradGuard no_grad;
     const at::Tensor h = features.at(0).detach();
     check_signs(h);
-    const at::Tensor s = fitted(h);
+    const at::Tensor s = begun(batch, attachments, h);
     coefficients_[batch] = s;
     return {at::mm(s, factors_).to(features[0].scalar_type())};
+  }
+
+  Tensors evaluated(const Tensors& features) override {
+    if (options_.evaluate == Evaluates::features) return features;
+    const at::NoGradGuard no_grad;
+    const at::Tensor& h = features.at(0);
+    return {at::mm(fitted(h), factors_).to(h.scalar_type())};
+  }
+
+  NamedTensors evaluation_state() const override {
+    if (options_.evaluate == Evaluates::features) return {};
+    return {{name_, factors_}};
   }
 
   Signal signal(const BatchContext& context) override {
     const at::NoGradGuard no_grad;
     const at::Tensor h = context.features.at(0).detach();
     const double part = context.share / static_cast<double>(h.size(0));
-    at::Tensor s = taken(context.batch, h);
-    const at::Tensor pull = (at::mm(s, factors_) - h) * options_.beta +
+    at::Tensor s = taken(context, h);
+    const at::Tensor u = dual_of(context, h);
+    const at::Tensor pull = with(u, at::mm(s, factors_) - h) * options_.beta +
                             context.from_above.at(0) / part;
     const at::Tensor at_s = at::mm(pull, factors_.t());
     const at::Tensor at_factors = at::mm(s.t(), pull) * part / size_of(s);
@@ -65,9 +99,10 @@ class NonNegativeFactors final : public Lower {
     const at::Tensor residual = at::mm(s, factors_) - h;
     Signal signal;
     signal.gradients = {
-        (residual * (-options_.beta * part)).to(h.scalar_type())};
+        (with(u, residual) * (-options_.beta * part)).to(h.scalar_type())};
     signal.loss = residual.square().sum() *
                   (options_.beta / 2 / static_cast<double>(h.size(0)));
+    keep(context, s, with(u, residual));
     return signal;
   }
 
@@ -75,7 +110,14 @@ class NonNegativeFactors final : public Lower {
     throw UserError("factors move by one gradient, and several come down");
   }
 
-  NamedTensors buffers() const override { return {{name_, factors_}}; }
+  NamedTensors buffers() const override {
+    NamedTensors all = {{name_, factors_}};
+    if (is_of_samples())
+      for (auto& table : rows_.tables()) all.push_back(std::move(table));
+    if (options_.dual)
+      for (auto& table : duals_.tables()) all.push_back(std::move(table));
+    return all;
+  }
 
  private:
   static constexpr double kNoZero = 1e-8;
@@ -128,11 +170,50 @@ class NonNegativeFactors final : public Lower {
     return s;
   }
 
-  /// Coefficients of the batch's forward, fitted anew where a checkpoint came
-  /// between.
-  at::Tensor taken(std::int64_t batch, const at::Tensor& features) {
-    const auto found = coefficients_.extract(batch);
-    return found.empty() ? fitted(features) : found.mapped();
+  bool is_of_samples() const { return options_.memory == FactorsOf::sample; }
+
+  SampleIds ids_of(std::int64_t batch, const Attachments& attachments,
+                   const at::Tensor& features) const {
+    return sample_ids_of(batch, batches_per_epoch_, attachments,
+                         features.size(0));
+  }
+
+  /// S as the batch's samples have it before its step.
+  at::Tensor begun(std::int64_t batch, const Attachments& attachments,
+                   const at::Tensor& features) const {
+    const at::Tensor s = fitted(features);
+    return is_of_samples()
+               ? rows_.variables(ids_of(batch, attachments, features), s)
+               : s;
+  }
+
+  /// S of the batch's forward, made anew where a checkpoint came between.
+  at::Tensor taken(const BatchContext& context, const at::Tensor& features) {
+    const auto found = coefficients_.extract(context.batch);
+    return found.empty() ? begun(context.batch, context.attachments, features)
+                         : found.mapped();
+  }
+
+  /// u; undefined without.
+  at::Tensor dual_of(const BatchContext& context,
+                     const at::Tensor& features) const {
+    if (!options_.dual) return {};
+    return duals_.variables(
+        ids_of(context.batch, context.attachments, features),
+        at::zeros_like(features));
+  }
+
+  static at::Tensor with(const at::Tensor& dual, const at::Tensor& residual) {
+    return dual.defined() ? residual + dual : residual;
+  }
+
+  void keep(const BatchContext& context, const at::Tensor& s,
+            const at::Tensor& u) {
+    if (!is_of_samples()) return;
+    const SampleIds ids =
+        ids_of(context.batch, context.attachments, context.features.at(0));
+    rows_.keep(ids, s);
+    if (options_.dual) duals_.keep(ids, u);
   }
 
   /// A product of factors that aren't negative comes nowhere near features that
@@ -151,7 +232,10 @@ class NonNegativeFactors final : public Lower {
   NmfOptions options_;
   std::int64_t block_;
   std::string name_;
-  at::Tensor factors_;                               // F: [rank, C]
+  at::Tensor factors_;  // F: [rank, C]
+  SampleRows rows_;     // of S
+  SampleRows duals_;    // u
+  std::int64_t batches_per_epoch_;
   std::map<std::int64_t, at::Tensor> coefficients_;  // S, by batch
   bool has_checked_ = false;
 };
@@ -180,13 +264,34 @@ MakeBoundary configure_nmf(Fields& options, const PlugIns&) {
               {.text = "of the gradient step on F, of the mean over samples, "
                        "divided by the mean of |S|^2 of a sample",
                .min = 0});
+  options.key(
+      "memory", chosen.memory,
+      {{"batch", FactorsOf::batch}, {"sample", FactorsOf::sample}},
+      {.text = "whether S is fitted to h in each batch, or kept for each "
+               "training sample (a table of all samples times rank in "
+               "memory, and in checkpoints), which must then be the "
+               "same in every epoch"});
+  options.key("dual", chosen.dual,
+              {.text = "a scaled dual u of each sample, which grows by S F - h "
+                       "after each of its batches; with memory = 'sample'"});
+  options.key(
+      "evaluate", chosen.evaluate,
+      {{"features", Evaluates::features}, {"factors", Evaluates::factors}},
+      {.text = "what the block above takes in evaluations: the features "
+               "h, or S F with S fitted to them"});
+  if (chosen.dual && chosen.memory == FactorsOf::batch)
+    options.reject("dual",
+                   "the dual of a sample grows from one of its batches to the "
+                   "next: set memory = 'sample', or dual = false");
   if (chosen.beta == 0)
     options.reject("beta",
                    "the block below the factors learns by beta alone, and with "
                    "0 would stay as it is: set it above 0");
-  return [chosen](const BoundarySite& site) {
+  MakeBoundary make = [chosen](const BoundarySite& site) {
     return std::make_unique<NonNegativeFactors>(chosen, site);
   };
+  make.changes_evaluations = chosen.evaluate == Evaluates::factors;
+  return make;
 }
 
 MethodPage describe_nmf() {
@@ -196,12 +301,17 @@ MethodPage describe_nmf() {
           "updates: Lee, Seung, NIPS 2001",
       .kept =
           "the graph of the batch and the factors' row of each of its "
-          "samples, until the gradient from above has come",
+          "samples, until the gradient from above has come; with memory = "
+          "\"sample\" that row, and with dual = true the dual, of every "
+          "training sample",
       .batch_norm = "statistics move in the forward, once per batch",
       .randomness = "one forward, one mask; F begins as drawn from the seed",
       .staleness =
-          "none. The block above trains on S F, and is evaluated on the "
-          "features themselves"};
+          "none; with memory = \"sample\" the block above trains on the S of "
+          "a sample's last visit, an epoch ago. It trains on S F, and is "
+          "evaluated on that with evaluate = \"factors\", else on the features "
+          "themselves",
+      .example = "memory = 'sample', dual = true, evaluate = 'factors'"};
 }
 
 }  // namespace sluice

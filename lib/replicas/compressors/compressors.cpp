@@ -8,6 +8,7 @@ CompressorKind compress_threshold(Fields& fields);
 CompressorKind compress_dgc(Fields& fields);
 CompressorKind compress_one_bit(Fields& fields);
 CompressorKind compress_qsgd(Fields& fields);
+CompressorKind compress_e3m0(Fields& fields);
 CompressorKind compress_sign(Fields& fields);
 CompressorKind compress_power_sgd(Fields& fields);
 
@@ -39,6 +40,10 @@ std::span<const CompressorRow> compressors() {
        "a few levels of the norm, by chance and without bias: QSGD (Alistarh "
        "et al. 2017)",
        compress_qsgd},
+      {"e3m0",
+       "a sign and three bits of an exponent: streaming DiLoCo (Douillard et "
+       "al. 2025)",
+       compress_e3m0},
       {"sign",
        "the signs, of which the majority decides: signSGD (Bernstein et al. "
        "2018); with error feedback, their mean (Karimireddy et al. 2019)",

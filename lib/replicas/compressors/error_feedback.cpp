@@ -10,8 +10,10 @@ namespace {
 class ErrorFeedback final : public LineCompressor {
  public:
   ErrorFeedback(std::unique_ptr<LineCompressor> compressor,
-                NamedTensors residuals)
-      : compressor_(std::move(compressor)), residuals_(std::move(residuals)) {}
+                NamedTensors residuals, double decay)
+      : compressor_(std::move(compressor)),
+        residuals_(std::move(residuals)),
+        decay_(static_cast<float>(decay)) {}
 
   void begin(const GradientLines& gradients) override {
     compressor_->begin(gradients);
@@ -22,6 +24,8 @@ class ErrorFeedback final : public LineCompressor {
     const std::span<float> residual =
         line_elements(residuals_.at(place.tensor).second)
             .subspan(place.offset, values.size());
+    if (decay_ != 1)
+      for (float& each : residual) each *= decay_;
     for (std::size_t i = 0; i < values.size(); ++i) residual[i] += values[i];
     const std::size_t begin = out.size();
     compressor_->encode(residual, place, out);
@@ -49,15 +53,17 @@ class ErrorFeedback final : public LineCompressor {
  private:
   const std::unique_ptr<LineCompressor> compressor_;
   const NamedTensors residuals_;
+  const float decay_;
   std::vector<float> decoded_;
 };
 
 }  // namespace
 
 std::unique_ptr<LineCompressor> with_error_feedback(
-    std::unique_ptr<LineCompressor> compressor, NamedTensors residuals) {
+    std::unique_ptr<LineCompressor> compressor, NamedTensors residuals,
+    double decay) {
   return std::make_unique<ErrorFeedback>(std::move(compressor),
-                                         std::move(residuals));
+                                         std::move(residuals), decay);
 }
 
 void read_error_feedback(Fields& fields, bool& value) {

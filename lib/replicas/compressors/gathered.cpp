@@ -135,16 +135,17 @@ double elements_in(const TensorSizes& sizes) {
 
 CompressorKind gathered(MakeLineCompressor make,
                         std::function<double(double elements)> bytes,
-                        bool has_error_feedback) {
+                        bool has_error_feedback, double error_decay) {
   CompressorKind kind{.way = ExchangeWay::to_all};
   kind.make =
-      [make = std::move(make), has_error_feedback](
+      [make = std::move(make), has_error_feedback, error_decay](
           const NamedTensors& parameters,
           const ReplicaSite& site) -> std::unique_ptr<GradientExchange> {
     auto compressor = make(parameters, site);
     if (has_error_feedback)
-      compressor = with_error_feedback(std::move(compressor),
-                                       zeros_for(parameters, "residual"));
+      compressor =
+          with_error_feedback(std::move(compressor),
+                              zeros_for(parameters, "residual"), error_decay);
     return std::make_unique<GatheredExchange>(std::move(compressor));
   };
   kind.bytes = [bytes = std::move(bytes)](const std::vector<TensorSizes>& all) {

@@ -46,16 +46,18 @@ using MakeLineCompressor = std::function<std::unique_ptr<LineCompressor>(
 /// is added to the next gradient there, so that all that was sent and what is
 /// held add up to all gradients (Seide et al. 2014; Karimireddy et al. 2019,
 /// arXiv:1901.09847, algorithm 2 without its rate). `residuals` are zeros, by
-/// index of the tensor, and become its state.
+/// index of the tensor, and become its state. Of what is held, `decay` is kept
+/// from one exchange to the next: with 1 all of it.
 std::unique_ptr<LineCompressor> with_error_feedback(
-    std::unique_ptr<LineCompressor> compressor, NamedTensors residuals);
+    std::unique_ptr<LineCompressor> compressor, NamedTensors residuals,
+    double decay = 1);
 
 /// Each replica sends its encoded gradients to all others, and all decode and
 /// add them up in the order of the replicas. bytes: what a tensor of so many
-/// elements becomes.
+/// elements becomes. error_decay: as of with_error_feedback().
 CompressorKind gathered(MakeLineCompressor make,
                         std::function<double(double elements)> bytes,
-                        bool has_error_feedback);
+                        bool has_error_feedback, double error_decay = 1);
 
 /// Reads the key of error feedback, whose default the method states.
 void read_error_feedback(Fields& fields, bool& value);

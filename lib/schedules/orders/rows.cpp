@@ -23,8 +23,9 @@ namespace {
 
 RunPlan plan_of_turns(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options) {
-  RunPlan plan = make_run_plan(boundaries, options.model_norm,
-                               options.accumulate, options.micro_batches);
+  RunPlan plan =
+      make_run_plan(boundaries, options.model_norm, options.accumulate,
+                    options.micro_batches, options.added);
   set_windows("turns", options, /*may_flow=*/false, plan);
   visit_by_parts(plan);
   return plan;

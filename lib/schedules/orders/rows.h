@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/table.h"
+#include "lib/schedules/plan/added_delay.h"
 #include "lib/schedules/plan/micro_batches.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/schedules/plan/traits.h"
@@ -17,6 +18,7 @@ struct ScheduleOptions {
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   MicroBatches micro_batches = {};
+  AddedDelay added = {};  ///< for "turns"
   /// For a pipeline: which weights its windows see, where it isn't those that
   /// the window begins with; and whether the pipe is empty after each turn.
   WeightsAtBackward window_weights = {};

@@ -82,6 +82,36 @@ void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
   }
 }
 
+void check_added(const std::vector<Traits>& boundaries, bool model_norm,
+                 const AddedDelay& added, const MicroBatches& micro_batches) {
+  if (!added.is_there()) return;
+  if (micro_batches.count > 1)
+    throw UserError(
+        "delay.turns counts whole turns: set pipeline.micro_batches = 1, or "
+        "leave it out");
+  if (model_norm)
+    throw UserError(
+        "delay.turns goes with clip.scope = 'block': the norm of a whole model "
+        "is that of gradients that come in one turn");
+  for (std::size_t k = 1; k <= boundaries.size(); ++k) {
+    const Traits& boundary = boundaries[k - 1];
+    const bool is_within_reach = !boundary.cut && boundary.reach != kUnbounded;
+    const char* why =
+        boundary.delay > 0 || boundary.target_delay > 0
+            ? "has a delay of its own"
+        : is_within_reach ? "has a reach, which no late gradient has"
+        : boundary.sweeps.are_several() ? "moves variables several times"
+        : boundary.upper != UpperEnd::plain
+            ? "has an upper end that does more than to send gradients"
+            : nullptr;
+    if (why != nullptr)
+      throw UserError(
+          "delay.turns goes with policies whose gradients come in their own "
+          "turn: that of boundary {} {}; leave one of them out",
+          k, why);
+  }
+}
+
 void check_free(const std::vector<Traits>& boundaries) {
   for (std::size_t k = 1; k <= boundaries.size(); ++k) {
     const Traits& boundary = boundaries[k - 1];

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "lib/schedules/plan/added_delay.h"
 #include "lib/schedules/plan/micro_batches.h"
 #include "lib/schedules/plan/traits.h"
 
@@ -15,6 +16,9 @@ namespace sluice {
 
 void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
                     const MicroBatches& micro_batches);
+/// Checks a delay that is added to them, if it is there.
+void check_added(const std::vector<Traits>& boundaries, bool model_norm,
+                 const AddedDelay& added, const MicroBatches& micro_batches);
 void check_free(const std::vector<Traits>& boundaries);
 
 }  // namespace sluice

@@ -86,10 +86,27 @@ std::optional<std::vector<int>> sides_of(PeerShape shape, int members) {
   return sides;
 }
 
+/// Partner of each replica, index r-1, where any two may meet: neighbours in an
+/// order that is drawn. 0: none, of the last of an odd number.
+std::vector<int> partners_of_all(const PeerGraph& graph, int members,
+                                 std::int64_t exchange) {
+  std::vector<int> order(static_cast<std::size_t>(members));
+  std::iota(order.begin(), order.end(), 1);
+  shuffle(order, drawn_for(graph, "replicas.pairs", exchange));
+  std::vector<int> partners(order.size(), 0);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    partners[static_cast<std::size_t>(order[i]) - 1] = order[i + 1];
+    partners[static_cast<std::size_t>(order[i + 1]) - 1] = order[i];
+  }
+  return partners;
+}
+
 /// Partner of each replica, index r-1; 0: none. The replicas of one side choose
 /// in an order that is drawn, each among its neighbours that are still free.
 std::vector<int> partners_of(const PeerGraph& graph, int members,
                              std::int64_t exchange) {
+  if (graph.shape == PeerShape::complete)
+    return partners_of_all(graph, members, exchange);
   const auto sides = sides_of(graph.shape, members);
   SLUICE_CHECK(sides, "pairs of a graph that is not bipartite");
   std::vector<int> asking;
@@ -215,11 +232,12 @@ void check_graph(const PeerGraph& graph, int members) {
         "replicas.graph = 'torus': {} is a prime number, of which no grid has "
         "rows and columns: set graph = 'ring', or another replicas.count",
         members);
-  if (graph.pairs && !sides_of(graph.shape, members))
+  if (graph.pairs && graph.shape != PeerShape::complete &&
+      !sides_of(graph.shape, members))
     throw UserError(
         "replicas.pairs = true: the graph '{}' of {} replicas is not "
         "bipartite, so replicas that wait for each other could form a circle: "
-        "set graph = 'ring' and an even replicas.count",
+        "set graph = 'ring' and an even replicas.count, or 'complete'",
         shape_name(graph.shape), members);
 }
 

@@ -25,7 +25,8 @@ struct PeerGraph {
   /// Only disjoint pairs of neighbours meet, others in each exchange: drawn by
   /// key. The graph must be bipartite, as of AD-PSGD (Lian et al. 2018,
   /// arXiv:1710.06952, section 3), where the one side asks and the other
-  /// answers.
+  /// answers; or complete, of which the pairs are those of an order that is
+  /// drawn, as of NoLoCo (arXiv:2506.10911).
   bool pairs = false;
   /// Whether replicas change places after all hops, drawn by key
   /// (Daily et al. 2018, arXiv:1803.05880).

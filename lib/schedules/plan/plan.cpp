@@ -27,12 +27,19 @@ std::vector<std::string> united(const std::vector<std::string>& left,
 
 /// What the boundary above adds to a block's plan; `next` is that of the block
 /// above it.
-void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
+void set_boundary(const Traits& above, const BlockPlan& next,
+                  const AddedDelay& added, BlockPlan& mine) {
   const bool arrives =
       std::any_of(mine.parts.begin(), mine.parts.end(),
                   [](const GradientPart& part) { return !part.own; });
   mine.gradient_from_above = arrives;
-  mine.delay = arrives ? above.delay + next.delay : 0;
+  if (!added.is_there())
+    mine.delay = arrives ? above.delay + next.delay : 0;
+  else if (arrives && mine.delay < next.delay)
+    throw UserError(
+        "delay.turns: block {} has {} and block {}, whose gradient it waits "
+        "for, {}: set at least as many below as above",
+        mine.block, mine.delay, next.block, next.delay);
   if (above.reach != kUnbounded && mine.delay > 0)
     throw UserError(
         "boundary {}: what is within its reach must not be delayed, and a "
@@ -99,11 +106,13 @@ bool BlockPlan::is_merged() const {
 
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate,
-                      const MicroBatches& micro_batches) {
+                      const MicroBatches& micro_batches,
+                      const AddedDelay& added) {
   check_lockstep(boundaries, model_norm, micro_batches);
   const int count = static_cast<int>(boundaries.size()) + 1;
   LossPaths paths = loss_paths(boundaries);
   add_targets(boundaries, paths);
+  check_added(boundaries, model_norm, added, micro_batches);
   RunPlan plan;
   plan.model_norm = model_norm;
   plan.blocks.resize(static_cast<std::size_t>(count));
@@ -116,10 +125,12 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     mine.parts = paths.parts[index];
     mine.leaving = paths.leaving[index];
     mine.target_from_above = paths.target_from_above[index];
+    mine.delay = added.of(block);
+    mine.weights = added.weights;
     if (block > 1) mine.upper = boundaries[index - 1].upper;
     if (block == count) continue;
     const Traits& above = boundaries[index];
-    set_boundary(above, plan.blocks[index + 1], mine);
+    set_boundary(above, plan.blocks[index + 1], added, mine);
   }
   place_in_segments(plan.blocks);
   for (std::size_t k = 1; k < plan.blocks.size(); ++k) {
@@ -156,6 +167,7 @@ std::int64_t turns_in_flight(const BlockPlan& plan) {
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   BlockProgram program = with_visits(plan, plan.program(plan, grant));
   program = with_followers(plan, grant, program);
+  program = with_overlap(plan, std::move(program));
   program = with_lessons(plan, grant, program);
   program = only_part(plan, grant.part, std::move(program));
   program = with_agreement(plan, grant, std::move(program));

@@ -11,6 +11,7 @@
 #include "lib/base/messages/channel.h"
 #include "lib/base/messages/message.h"
 #include "lib/schedules/plan/action.h"
+#include "lib/schedules/plan/added_delay.h"
 #include "lib/schedules/plan/gradient_part.h"
 #include "lib/schedules/plan/micro_batches.h"
 #include "lib/schedules/plan/replica_exchange.h"
@@ -90,7 +91,7 @@ struct BlockPlan {
   /// Batches of a turn. A delay wants 1, since delays count whole turns.
   MicroBatches micro_batches = {};
   /// d_k: the sum of the delays of the boundaries k, k+1, ... up to the first
-  /// cut. Turn t applies batch t - delay.
+  /// cut, or an added one. Turn t applies batch t - delay.
   std::int64_t delay = 0;
   Order order = Order::forward_first;
   /// Weights that the backward sees when sees_old_weights().
@@ -210,11 +211,13 @@ struct RunPlan {
 /// pipe is drained.
 using Plans = std::vector<RunPlan>;
 
-/// Combines the traits of the K-1 boundaries, bottom first. Throws UserError
-/// when they can't be combined.
+/// Combines the traits of the K-1 boundaries, bottom first. added: where
+/// boundaries have no delay of their own. Throws UserError when they can't be
+/// combined.
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate = 1,
-                      const MicroBatches& micro_batches = {});
+                      const MicroBatches& micro_batches = {},
+                      const AddedDelay& added = {});
 
 /// The barriers that the published codes of the plan's methods have in every
 /// iteration: one, and for features replay a second one before the replay.

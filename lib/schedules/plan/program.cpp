@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "lib/schedules/plan/exchange_table.h"
@@ -143,6 +144,30 @@ BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
   BlockProgram all;
   for (const Action& action : program)
     append_with_followers(plan, grant, action, all);
+  return all;
+}
+
+BlockProgram with_overlap(const BlockPlan& plan, BlockProgram program) {
+  const std::int64_t overlap = plan.exchange.overlap;
+  if (overlap == 0) return program;
+  BlockProgram all;
+  std::optional<Action> put_off;
+  std::int64_t updates = 0;  // since its exchange
+  const auto settle_in = [&](std::int64_t turn) {
+    put_off->turn = turn;
+    all.push_back(*std::exchange(put_off, std::nullopt));
+  };
+  for (Action& action : program) {
+    if (action.op == Op::settle && action.kind == ExchangeKind::weights) {
+      put_off = std::move(action);
+      updates = 0;
+      continue;
+    }
+    if (put_off && action.op == Op::update && ++updates == overlap)
+      settle_in(action.turn);
+    all.push_back(std::move(action));
+  }
+  if (put_off) settle_in(all.back().turn);
   return all;
 }
 

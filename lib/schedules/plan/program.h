@@ -28,6 +28,9 @@ bool fills_window(const BlockPlan& plan, const Grant& grant,
 /// exchange_after()): an update after the backward that completes a window.
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
                             const BlockProgram& program);
+/// Puts off each settle of weights that travel while updates go on
+/// (ReplicaExchange::overlap).
+BlockProgram with_overlap(const BlockPlan& plan, BlockProgram program);
 /// Adds at the end of each turn the lessons of its input model and synthesizer,
 /// each with the exchange of its gradients, if there is one.
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,

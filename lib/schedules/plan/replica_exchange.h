@@ -34,6 +34,10 @@ struct ReplicaExchange {
   std::int64_t offset = 0;
   /// Updates of turns before this one have an exchange each.
   std::int64_t each_before = 0;
+  /// Updates for which weights travel: they are taken as late as before the
+  /// update that is so many later than the one after which they are published,
+  /// or at the end of the grant. `offset` is that of the publication.
+  std::int64_t overlap = 0;
   /// Whether evaluations and checkpoints, too, need a sum over the replicas:
   /// what they have isn't the same then.
   bool agrees = false;

@@ -125,6 +125,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
       block.exchange.members = replicas;
       if (stagger)
         block.exchange.offset = (block.block - 1) * exchange.every / depth;
+      block.exchange.offset += exchange.overlap;
       all.blocks.push_back(std::move(block));
     }
   }

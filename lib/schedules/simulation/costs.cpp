@@ -1,6 +1,7 @@
 #include "lib/schedules/simulation/costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 
@@ -79,14 +80,34 @@ double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
              : seconds;
 }
 
-double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
-              std::int64_t round) {
-  if (costs.jitter == 0) return 1;
-  std::uint64_t key = random_key({costs.seed, key_part("virtual clock")});
+KeyedRandom chance_of(std::uint64_t key,
+                      std::initializer_list<std::int64_t> what,
+                      std::int64_t round) {
   for (const std::int64_t part : what)
     key = random_key({key, static_cast<std::uint64_t>(part)});
   if (round > 0) key = random_key({key, static_cast<std::uint64_t>(round)});
-  return KeyedRandom(key).uniform(1 - costs.jitter, 1 + costs.jitter);
+  return KeyedRandom(key);
+}
+
+double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
+              std::int64_t round) {
+  if (costs.jitter == 0) return 1;
+  return chance_of(random_key({costs.seed, key_part("virtual clock")}), what,
+                   round)
+      .uniform(1 - costs.jitter, 1 + costs.jitter);
+}
+
+/// Time of an action over its mean.
+double service_of(const Costs& costs, const BlockPlan& plan,
+                  const Action& action) {
+  if (costs.service == Service::fixed) return 1;
+  KeyedRandom chance =
+      chance_of(random_key({costs.seed, key_part("service")}),
+                {plan.seat(), static_cast<std::int64_t>(action.op),
+                 action.batch, action.turn},
+                batch_round(action).round);
+  // 1 - uniform() is in (0, 1], where the logarithm is finite.
+  return -std::log(1 - chance.uniform());
 }
 
 LinkCosts link_of(const Costs& costs, const Transfer& transfer) {
@@ -128,6 +149,7 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
   const BlockCosts mine = costs_of(costs, plan.seat());
   return mean_seconds(mine, plan, action) * mine.slowness *
          variation_of(costs, plan.seat(), action) *
+         service_of(costs, plan, action) *
          factor(costs,
                 {plan.seat(), static_cast<std::int64_t>(action.op),
                  action.batch, action.turn},

@@ -55,6 +55,12 @@ struct SlowReplica {
   double slowness = 1;  ///< by which the times of the block are multiplied
 };
 
+/// How the times of actions of one mean are distributed.
+enum class Service : std::uint8_t {
+  fixed,       ///< they are all the mean
+  exponential  ///< without memory, as in models of queues
+};
+
 /// What the virtual clock knows. Zero costs give the sequential reference.
 /// Lists by block may also have an entry for each seat; else all replicas are
 /// alike (by_seat()).
@@ -68,6 +74,9 @@ struct Costs {
   /// What an action or message takes is multiplied by a factor uniform in
   /// 1 +- jitter, 0 <= jitter < 1, keyed by the seed and what it is.
   double jitter = 0;
+  /// Times of actions, not of messages; keyed as the jitter is.
+  Service service = Service::fixed;
+  bool has_chance() const { return jitter > 0 || service != Service::fixed; }
   std::uint64_t seed = 0;
   /// Seconds of a turn when one block does it all by back-propagation; 0:
   /// the sum of the blocks' forwards, backwards and updates at slowness 1.

@@ -49,7 +49,7 @@ bool are_near(const std::vector<double>& left, const std::vector<double>& right,
 }  // namespace
 
 std::int64_t turns_that_repeat(const RunPlan& plan, const Costs& costs) {
-  if (runs_free(plan) || costs.jitter > 0) return 0;
+  if (runs_free(plan) || costs.has_chance()) return 0;
   std::int64_t turns = 1;
   for (const BlockPlan& block : plan.blocks) {
     if (!meets_alike(block.exchange) || !has_equal_turns(block.micro_batches))

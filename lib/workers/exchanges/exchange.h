@@ -95,7 +95,7 @@ struct ExchangeSite {
   const ReplicaRules& rules;
   Group* group = nullptr;  ///< or a centre
   CentreLink* centre = nullptr;
-  GradientExchange* compressed = nullptr;  ///< nullptr: gradients aren't
+  GradientExchange* compressed = nullptr;  ///< nullptr: nothing is
 };
 
 /// The exchange of that kind; nullptr where the replica has none of it.

@@ -39,6 +39,7 @@ MODELS = {
     "vit": tokens.vit,
     "mlp_mixer": tokens.mlp_mixer,
     "gpt": language.gpt,
+    "llama": language.llama,
     "lstm": language.lstm,
     "layers": listed.layers,
     "torchscript": scripted.torchscript,

@@ -3,7 +3,7 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Chain
-from sluice.models.transformer import Tied, TransformerLayer
+from sluice.models.transformer import LlamaLayer, Tied, TransformerLayer
 
 
 class Embeddings(nn.Module):
@@ -48,6 +48,18 @@ def gpt(options, sample):
                        options["dropout"], tied),
             *(map(Tied, layers) if tied else layers),
             Vocabulary(width, sample["classes"], options["bias"], tied)]
+
+
+def llama(options, sample):
+    width, heads = options["width"], options["heads"]
+    hidden = options["hidden"] or -(-((8 * width + 2) // 3) // 32) * 32
+    layers = [LlamaLayer(width, heads, options["kv_heads"] or heads, hidden,
+                         options["rotary_base"], options["epsilon"])
+              for _ in range(options["layers"])]
+    last = Chain().add("norm", nn.RMSNorm(width, options["epsilon"]))
+    last.add("vocabulary", nn.Linear(width, sample["classes"], bias=False))
+    return [Chain().add("token", nn.Embedding(sample["classes"], width)),
+            *layers, last]
 
 
 class LstmLayer(nn.Module):

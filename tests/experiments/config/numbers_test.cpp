@@ -49,6 +49,17 @@ TEST(Numbers, HaveAnAssistantOnlyWhereThereIsOne) {
   EXPECT_NE(with(", assist = {acceptance = 0.3}"), with(""));
 }
 
+TEST(Numbers, HaveAnEchoOnlyWhereBatchesComeAgain) {
+  const auto with = [](const std::string& echo) {
+    return numbers(
+        "boundary = {policy = 'backprop'}\n"
+        "data = {train = 320, test = 64" +
+        echo + "}\n");
+  };
+  EXPECT_EQ(with("").find("data")->find("echo"), nullptr);
+  EXPECT_NE(with(", echo = {times = 2}"), with(""));
+}
+
 /// Wherever the config says of one.
 TEST(Numbers, HaveTheKindOfMasksWhereALayerDrawsThem) {
   const auto layers = [](const std::string& types) {
@@ -76,6 +87,34 @@ TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
                 numbers("optimizer = {schedule = {warmup_turns = 5}}\n"),
                 numbers("optimizer = {schedule = {warmup_turns = 0}}\n")),
             "optimizer.1.schedule.warmup_turns is 5, not absent");
+}
+
+TEST(Numbers, HaveATailAverageOnlyWhereThereIsOne) {
+  EXPECT_EQ(first_difference(numbers("optimizer = {tail_average = 0.5}\n"),
+                             numbers("optimizer = {tail_average = 0}\n")),
+            "optimizer.1.tail_average is 0.5, not absent");
+}
+
+TEST(Numbers, HaveStepsOfVariablesOnlyWhereTheyAreByAdam) {
+  const auto with = [](const std::string& step) {
+    return numbers("blocks = 2\nboundary = {policy = 'penalty', step = '" +
+                   step + "'}\n");
+  };
+  EXPECT_EQ(first_difference(with("adam"), with("gradient")),
+            "boundary.1.step is \"adam\", not absent");
+}
+
+TEST(Numbers, HaveFactorsOfSamplesOnlyWhereTheyAreKept) {
+  const auto with = [](const std::string& more) {
+    return numbers(
+               "blocks = 2\nmodel = {hidden = [8]}\nboundary = {policy = "
+               "'nmf'" +
+               more + "}\n")
+        .literal();
+  };
+  EXPECT_EQ(with("").find("memory = "), std::string::npos);
+  EXPECT_NE(with(", memory = 'sample'").find("memory = \"sample\""),
+            std::string::npos);
 }
 
 TEST(Numbers, HaveAPlaceOfClippingOnlyWhereItIsAnother) {

@@ -32,9 +32,11 @@ std::vector<MethodUnderTest> methods() {
        "{policy = 'augmented_lagrangian', order = 'weights_first', memory = "
        "'sample', step_size = 0.5}"},
       {"BlockAdmm", "{policy = 'block_admm', memory = 'sample'}"},
-      {"BlockAdmmAtOnce",
-       "{policy = 'block_admm', order = 'at_once', steps = 2}"},
+      {"BlockAdmmFromTheTop",
+       "{policy = 'block_admm', order = 'top_down', steps = 2}"},
       {"Nmf", "{policy = 'nmf', rank = 6}"},
+      {"NmfOfSamples",
+       "{policy = 'nmf', rank = 6, memory = 'sample', dual = true}"},
       {"BackpropAndLocalLoss",
        "{policy = 'blend', sources = [{policy = 'backprop', weight = 0.5}, "
        "{policy = 'local_loss', weight = 0.5}]}"},

@@ -284,7 +284,7 @@ TEST(AutoAssist, RefusesWhatItDoesNotGoWith) {
   expect_refused(
       "data = {train = 320, test = 64, mixup = 0.2, assist = "
       "{acceptance = 0.3}}\nboundary = {policy = 'backprop'}\n",
-      "mixtures of samples");
+      "shares of classes");
   const auto penalty = [](const std::string& memory) {
     return "blocks = 2\nboundary = {policy = 'penalty', memory = '" + memory +
            "'}\n";

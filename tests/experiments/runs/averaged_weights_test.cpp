@@ -1,7 +1,9 @@
-// optimizer.average: evaluations and checkpoints have a moving average of the
-// weights, and training goes on as without it.
+// optimizer.average and tail_average: evaluations and checkpoints have an
+// average of the weights, and training goes on as without it.
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -69,6 +71,53 @@ TEST_P(AveragedWeights, AreTheMovingAverageOfThoseOfARunWithout) {
   }
 }
 
+/// The tail has the last three of six turns, or all: a mean of the weights
+/// after their updates.
+TEST_P(AveragedWeights, AreTheMeanOfThoseOfTheTailOfARunWithout) {
+  const std::string more = std::string(GetParam()) + " turns=6 ";
+  run("plain", more);
+  for (const auto& [share, begin] : {std::pair("0.5", 4), std::pair("1", 1)}) {
+    run("average", more + "optimizer.tail_average=" + share + " --overwrite");
+    NamedTensors sum;
+    for (std::int64_t turn = 1; turn <= 6; ++turn) {
+      const NamedTensors now = weights("plain", turn);
+      if (turn <= begin) sum = copies_of(now);
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (is_buffer(now[i].first))
+          sum[i].second = now[i].second;
+        else if (turn > begin)
+          sum[i].second = sum[i].second + now[i].second;
+      NamedTensors mean = sum;
+      const auto updates = std::max<std::int64_t>(turn - begin + 1, 1);
+      for (auto& [name, tensor] : mean)
+        if (!is_buffer(name)) tensor = tensor / updates;
+      EXPECT_LT(distance(weights("average", turn), mean), 1e-6)
+          << share << " at " << turn;
+      if (turn > begin) {
+        EXPECT_GT(distance(weights("average", turn), now), 1e-4);
+      }
+      EXPECT_EQ(difference(own("average", turn), own("plain", turn)), "");
+    }
+  }
+}
+
+/// A mean over the second half of the longer run knows nothing of the shorter.
+TEST_P(AveragedWeights, MeansOfATailGoOnAfterAResume) {
+  for (const char* share : {"0.5", "1"}) {
+    const std::string more = std::string(GetParam()) +
+                             " --overwrite optimizer.tail_average=" + share +
+                             " ";
+    run("whole", more + "turns=10");
+    run("parts", more + "turns=5");
+    const Outcome resumed =
+        sluice("run --resume " + path("parts") + " turns=10");
+    ASSERT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(difference(weights("whole", 10), weights("parts", 10)), "")
+        << share;
+    EXPECT_GT(distance(weights("whole", 10), own("whole", 10)), 1e-4) << share;
+  }
+}
+
 TEST_P(AveragedWeights, AreEvaluatedAndGoOnAfterAResume) {
   const std::string more = std::string(GetParam()) + " optimizer.average=0.75 ";
   const std::string whole = run("whole", more + "turns=10");
@@ -118,6 +167,17 @@ TEST_F(AveragedWeights, AreThoseOfAllBlocksOrOfNone) {
                                "policy = \"average\"}'");
   EXPECT_EQ(means.status, 2);
   EXPECT_THAT(means.text, HasSubstr("all_reduce"));
+  const Outcome two = sluice("run " + config + " --dir " + path("one") +
+                             " optimizer.average=0.9 "
+                             "optimizer.1.average=0.9 "
+                             "optimizer.tail_average=0.5");
+  EXPECT_EQ(two.status, 2);
+  EXPECT_THAT(two.text, HasSubstr("have one average"));
+  const Outcome tails =
+      sluice("run " + config + " --dir " + path("one") +
+             " optimizer.1.average=0 optimizer.1.tail_average=0.5");
+  EXPECT_EQ(tails.status, 2);
+  EXPECT_THAT(tails.text, HasSubstr("tail_average must be the same"));
 }
 
 }  // namespace sluice::averaged_weights_test

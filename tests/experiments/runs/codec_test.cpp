@@ -158,7 +158,7 @@ TEST_P(CodecOnABoundary, SendsTheBytesThatWerePredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CodecOnABoundary,
-                         testing::Values("fp16", "bf16", "int8"),
+                         testing::Values("fp16", "bf16", "int8", "hadamard4"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });

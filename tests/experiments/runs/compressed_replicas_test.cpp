@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
     Compressors, CompressedReplicas,
     testing::Values("'top_k', ratio = 0.1", "'threshold', threshold = 0.01",
                     "'dgc', ratio = 0.1, clip = 1.0, warmup_epochs = 2",
-                    "'one_bit'", "'qsgd'", "'sign'",
+                    "'one_bit'", "'qsgd'", "'e3m0'", "'sign'",
                     "'sign', error_feedback = true", "'power_sgd'"));
 
 TEST_P(CompressedReplicas, StayEqualAndGoElsewhereThanByPlainSums) {
@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Compressors, OfAnyCut,
                          testing::Values("'top_k', ratio = 0.1",
                                          "'threshold', threshold = 0.01",
                                          "'dgc', ratio = 0.1", "'one_bit'",
-                                         "'qsgd'", "'sign'", "'power_sgd'"));
+                                         "'qsgd'", "'e3m0'", "'sign'",
+                                         "'power_sgd'"));
 
 // What is drawn is keyed by names of tensors, and nothing is cut by blocks but
 // the stripes of owners, which are whole rows.
@@ -151,7 +152,7 @@ void expect_refused(const std::string& lines, const char* reason) {
 
 TEST(Compression, IsRefusedInWordsWhereItCannotBe) {
   expect_refused(replicas(2, ", compress = 'gzip'"), "top_k");
-  expect_refused(replicas(2, ", compress = 'top_k', policy = 'average'"),
+  expect_refused(replicas(2, ", compress = 'top_k', policy = 'gossip'"),
                  "policy = 'all_reduce'");
   expect_refused(replicas(2, ", compress = 'top_k', shard = true"),
                  "leave one of them out");

@@ -76,6 +76,26 @@ TEST(CorrectedRuns, SpikeCompensationIsItsEquation) {
       });
 }
 
+TEST(CorrectedRuns, ImplicitMomentumIsItsEquation) {
+  std::map<std::pair<int, std::size_t>, at::Tensor> velocities;
+  std::map<int, std::pair<double, double>> seen;
+  expect_corrected(
+      ", momentum = 0.6, correction = {name = 'implicit_momentum'}",
+      ", momentum = 0.6", [&](const Update& update) {
+        auto& [sum, count] = seen[update.block];
+        sum += static_cast<double>(update.staleness);
+        ++count;
+        const double tau = sum / count;
+        const double m = std::max(0.6 - (1 - 1 / (1 + tau)), -0.6);
+        for (std::size_t i = 0; i < update.weights.size(); ++i) {
+          at::Tensor& v = velocities[{update.block, i}];
+          const at::Tensor& g = update.gradients[i];
+          v = v.defined() ? m * v + g : g.clone();
+          update.weights[i].sub_(0.1 * v);
+        }
+      });
+}
+
 TEST(CorrectedRuns, PipemaresRateIsItsEquation) {
   expect_corrected(
       ", correction = {name = 'pipemare', anneal_turns = 20}", "",

@@ -89,6 +89,20 @@ INSTANTIATE_TEST_SUITE_P(
             std::pair{"DealtElastic",
                       "blocks = 1\nreplicas = {count = 3, policy = 'elastic', "
                       "one_by_one = true, every = 2, deal = 'arrival'}\n"},
+            std::pair{"DelayedNesterov",
+                      "blocks = 2\nreplicas = {count = 2, policy = 'server', "
+                      "push = 'movement', every = 2, outer_lr = 0.7, "
+                      "outer_momentum = 0.9, outer_every = 3, deal = "
+                      "'shares'}\n"},
+            std::pair{"DynamicUpdates",
+                      "blocks = 1\nreplicas = {count = 3, policy = 'server', "
+                      "push = 'movement', every = [3, 1, 2], outer_lr = 0.7, "
+                      "outer_momentum = 0.9, outer_every = 3}\n"},
+            std::pair{"LookAhead",
+                      "blocks = 1\nreplicas = {count = 3, policy = 'elastic', "
+                      "one_by_one = true, every = 2}\n"
+                      "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.9, "
+                      "look_ahead = true}\n"},
             std::pair{"DealtBlocks",
                       "blocks = 2\nreplicas = {count = 2, policy = 'server', "
                       "deal = 'arrival'}\nin_flight = 3\nboundary = {policy = "

@@ -22,6 +22,28 @@ constexpr const char* kTwoByTwo = "blocks=2 replicas.count=2 ";
 constexpr const char* kAverage =
     "blocks=2 replicas.count=2 replicas.policy=average replicas.every=3 "
     "replicas.outer_lr=0.7 replicas.outer_momentum=0.9 ";
+constexpr const char* kStreaming =
+    "blocks=2 replicas.count=2 replicas.policy=average replicas.every=3 "
+    "replicas.stagger=true replicas.overlap=2 replicas.mixing=0.25 "
+    "replicas.outer_lr=0.7 replicas.outer_momentum=0.9 ";
+constexpr const char* kSparse =
+    "blocks=2 replicas.count=3 replicas.policy=average replicas.every=3 "
+    "replicas.compress=top_k replicas.ratio=0.05 replicas.chunk=64 "
+    "replicas.error_decay=0.9 ";
+constexpr const char* kOuterPairs =
+    "blocks=2 replicas.count=4 replicas.policy=gossip replicas.graph=complete "
+    "replicas.pairs=true replicas.mix=after replicas.every=3 "
+    "replicas.outer_lr=0.7 replicas.outer_momentum=0.3 "
+    "replicas.outer_pull=0.5 ";
+constexpr const char* kMovements =
+    "blocks=2 replicas.count=2 replicas.policy=server replicas.push=movement "
+    "replicas.every=3 replicas.outer_lr=0.7 replicas.outer_momentum=0.9 "
+    "replicas.outer_every=3 ";
+constexpr const char* kLookAhead =
+    "blocks=2 replicas.count=2 replicas.policy=elastic "
+    "replicas.one_by_one=true replicas.every=2 boundary.policy=backprop "
+    "'optimizer={name = \"sgd\", lr = 0.05, momentum = 0.9, look_ahead = "
+    "true}' ";
 constexpr const char* kElastic =
     "blocks=2 replicas.count=2 replicas.policy=elastic replicas.every=2 ";
 
@@ -104,7 +126,8 @@ TEST_P(ReplicasAmongPeers, HaveTheBitsOfOneThread) {
 INSTANTIATE_TEST_SUITE_P(
     Policies, ReplicasAmongPeers,
     testing::Values(
-        kPush, kNeighbours, kServer,
+        kPush, kNeighbours, kServer, kStreaming, kSparse, kOuterPairs,
+        kMovements, kLookAhead,
         "blocks=2 replicas.count=4 replicas.policy=gossip replicas.pairs=true ",
         "blocks=1 replicas.count=5 replicas.policy=gossip replicas.graph=hops "
         "replicas.rotate=true replicas.mix=after "));
@@ -147,10 +170,13 @@ TEST_P(ReplicasAfterKills, ReplicasOfAnySeatHaveTheBitsOfAnUndisturbedRun) {
 INSTANTIATE_TEST_SUITE_P(
     Policies, ReplicasAfterKills,
     testing::Values(KillCase{kTwoByTwo, 4, 3}, KillCase{kAverage, 4, 3},
-                    KillCase{kElastic, 4, 3}, KillCase{kShards, 4, 3},
-                    KillCase{kGossip, 4, 2}, KillCase{kPush, 6, 2},
-                    KillCase{kNeighbours, 6, 2}, KillCase{kServer, 6, 2},
-                    KillCase{kClipped, 6, 1}, KillCase{kSynthetic, 6, 1}));
+                    KillCase{kStreaming, 4, 2}, KillCase{kSparse, 6, 1},
+                    KillCase{kOuterPairs, 8, 1}, KillCase{kMovements, 4, 1},
+                    KillCase{kLookAhead, 4, 1}, KillCase{kElastic, 4, 3},
+                    KillCase{kShards, 4, 3}, KillCase{kGossip, 4, 2},
+                    KillCase{kPush, 6, 2}, KillCase{kNeighbours, 6, 2},
+                    KillCase{kServer, 6, 2}, KillCase{kClipped, 6, 1},
+                    KillCase{kSynthetic, 6, 1}));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};
@@ -182,8 +208,10 @@ TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
-                         testing::Values(kTwoByTwo, kAverage, kElastic, kShards,
-                                         kGossip, kPush, kNeighbours, kServer,
+                         testing::Values(kTwoByTwo, kAverage, kStreaming,
+                                         kSparse, kOuterPairs, kMovements,
+                                         kLookAhead, kElastic, kShards, kGossip,
+                                         kPush, kNeighbours, kServer,
                                          kSynthetic, kSyntheticAverage));
 
 TEST_F(ReplicaProcesses, ProcessesOfAnotherNumberGoOnWithTheBitsOfOneThread) {

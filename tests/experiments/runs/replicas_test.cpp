@@ -146,6 +146,13 @@ INSTANTIATE_TEST_SUITE_P(
                     "outer_momentum = 0.9, outer_nesterov = true",
                     "policy = 'average', every = 2, outer_momentum = 0.5, "
                     "outer_per_rate = true",
+                    "policy = 'average', every = 3, overlap = 2, mixing = "
+                    "0.25, outer_momentum = 0.5",
+                    "policy = 'gossip', graph = 'complete', pairs = true, mix "
+                    "= 'after', every = 2, outer_lr = 0.7, outer_momentum = "
+                    "0.3",
+                    "policy = 'server', push = 'movement', every = 2, outer_lr "
+                    "= 0.7, outer_momentum = 0.9, outer_every = 2",
                     "policy = 'elastic', every = 2", "policy = 'gossip'",
                     "policy = 'gossip', pairs = true",
                     "policy = 'gossip', graph = 'hops', rotate = true, mix = "
@@ -257,6 +264,174 @@ TEST(Replicas, StaggeredAverageTheirBlocksOneAfterTheOther) {
       of("layers.0.linear.weight", 0).equal(of("layers.0.linear.weight", 1)));
   EXPECT_FALSE(
       of("layers.1.linear.weight", 0).equal(of("layers.1.linear.weight", 1)));
+}
+
+constexpr const char* kDiLoCo =
+    ", policy = 'average', every = 4, stagger = true, outer_lr = 0.7, "
+    "outer_momentum = 0.9, outer_nesterov = true";
+
+TEST(Replicas, ReplicasWhoseWeightsDoNotTravelHaveTheBitsOfDiLoCo) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(10);
+  const auto with = [&](const std::string& more) {
+    return trained(net + replicas(2, kDiLoCo + more));
+  };
+  const auto plain = with("");
+  const auto same = with(", overlap = 0, mixing = 0.0");
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(difference(same[r], plain[r]), "");
+    EXPECT_GT(distance(with(", overlap = 1")[r], plain[r]), 1e-5);
+    EXPECT_GT(distance(with(", mixing = 0.5")[r], plain[r]), 1e-5);
+  }
+}
+
+/// Grants end where an average is on its way.
+TEST(Replicas, ReplicasWhoseWeightsTravelTrainAlikeWhateverIsEvaluated) {
+  const std::string net =
+      "data = {train = 64, test = 16}\n" + std::string(kNet) + sgd(0.05) +
+      turns(13) +
+      replicas(2, std::string(kDiLoCo) + ", overlap = 3, mixing = 0.25");
+  const auto plain = trained(net + "evaluate_every = 0\n");
+  for (const char* every : {"0.25", "0.5", "0.75"})
+    EXPECT_EQ(difference(trained(net + "evaluate_every = " + every + "\n")[1],
+                         plain[1]),
+              "")
+        << every;
+}
+
+TEST(Replicas, ReplicasThatSendAllOfTheirMovementsAreNotCompressed) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(8);
+  const std::string average = ", policy = 'average', every = 2";
+  const auto with = [&](const std::string& more) {
+    return trained(net + replicas(3, average + more));
+  };
+  const auto dense = with("");
+  const auto all = with(", compress = 'top_k', ratio = 1.0");
+  const auto some = with(", compress = 'top_k', ratio = 0.05");
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(difference(all[r], dense[r]), "");
+    EXPECT_GT(distance(some[r], dense[r]), 1e-5);
+    EXPECT_EQ(difference(some[r], some[0]), "");
+  }
+  // Without error feedback, and with less of it.
+  EXPECT_GT(distance(with(", compress = 'top_k', ratio = 0.05, error_feedback "
+                          "= false")[0],
+                     some[0]),
+            1e-6);
+  EXPECT_GT(distance(with(", compress = 'top_k', ratio = 0.05, error_decay = "
+                          "0.5")[0],
+                     some[0]),
+            1e-6);
+}
+
+constexpr const char* kPairsOfAll =
+    ", policy = 'gossip', graph = 'complete', pairs = true, mix = 'after', "
+    "every = 3";
+
+TEST(Replicas, ReplicasOfOnePairAreDiLoCoWithAHeavyBall) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(10);
+  const std::string outer = ", outer_lr = 0.7, outer_momentum = 0.3";
+  const auto pair = trained(net + replicas(2, kPairsOfAll + outer));
+  const auto both =
+      trained(net + replicas(2, ", policy = 'average', every = 3" + outer));
+  for (std::size_t r = 0; r < 2; ++r)
+    EXPECT_EQ(difference(pair[r], both[r]), "");
+  EXPECT_GT(distance(trained(net + replicas(4, kPairsOfAll + outer))[0],
+                     trained(net + replicas(4,
+                                            ", policy = 'average', every = "
+                                            "3" +
+                                                outer))[0]),
+            1e-5);
+}
+
+TEST(Replicas, ReplicasWithAPlainOuterStepHaveTheBitsOfGossip) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(10);
+  const auto with = [&](const std::string& more) {
+    return trained(net + replicas(4, kPairsOfAll + more));
+  };
+  const auto plain = with("");
+  EXPECT_EQ(
+      difference(with(", outer_lr = 1.0, outer_momentum = 0.0")[2], plain[2]),
+      "");
+  for (const char* other :
+       {", outer_lr = 0.7", ", outer_momentum = 0.3", ", outer_pull = 0.5"})
+    EXPECT_GT(distance(with(other)[2], plain[2]), 1e-5) << other;
+}
+
+TEST(Replicas, ReplicasOfAServerThatStepsByMovementsMayAddThemAsTheyAre) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(8);
+  const auto with = [&](const std::string& more) {
+    return trained(net + replicas(3,
+                                  ", policy = 'server', push = 'movement', "
+                                  "every = 2" +
+                                      more));
+  };
+  const auto plain = with("");
+  EXPECT_EQ(difference(with(", outer_lr = 1.0, outer_momentum = 0.0, "
+                            "outer_every = 1")[1],
+                       plain[1]),
+            "");
+  const auto delayed =
+      with(", outer_lr = 0.7, outer_momentum = 0.5, outer_every = 3");
+  EXPECT_GT(distance(delayed[1], plain[1]), 1e-5);
+  EXPECT_GT(
+      distance(with(", outer_lr = 0.7, outer_momentum = 0.5")[1], delayed[1]),
+      1e-5);
+}
+
+TEST(Replicas, ReplicasOfAServerThatStepsByMovementsComeInTurnWithoutATime) {
+  const std::string net =
+      "blocks = 1\nbatch_size = 8\nmodel = {hidden = [24, 20]}\n" + sgd(0.05) +
+      turns(8) +
+      replicas(3,
+               ", policy = 'server', push = 'movement', every = 2, outer_lr "
+               "= 0.7, outer_momentum = 0.5, outer_every = 2");
+  const auto lockstep = trained(net);
+  const auto free = trained(net + "schedule = 'free'\n");
+  for (std::size_t r = 0; r < 3; ++r)
+    EXPECT_EQ(difference(free[r], lockstep[r]), "");
+}
+
+TEST(Replicas, ReplicasThatMakeAsManyUpdatesToAPushHaveTheBitsOfOneNumber) {
+  const auto with = [](const std::string& every, const std::string& deal) {
+    Costs costs{.jitter = 0.5, .seed = 5};
+    for (const double slowness : {1.0, 1.6, 3.1})
+      costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
+                              .slowness = slowness});
+    return trained(
+        "blocks = 1\nbatch_size = 8\nmodel = {hidden = [24, 20]}\n"
+        "schedule = 'free'\n" +
+            sgd(0.05) + turns(9) +
+            replicas(3,
+                     ", policy = 'server', push = 'movement', "
+                     "outer_lr = 0.7, outer_momentum = 0.5, "
+                     "outer_every = 3, every = " +
+                         every + ", deal = '" + deal + "'"),
+        costs);
+  };
+  for (const char* deal : {"shares", "arrival"}) {
+    const auto fixed = with("3", deal);
+    EXPECT_EQ(difference(with("[3, 3, 3]", deal)[1], fixed[1]), "") << deal;
+    EXPECT_GT(distance(with("[3, 2, 1]", deal)[1], fixed[1]), 1e-5) << deal;
+  }
+}
+
+/// SGD with that momentum, and maybe more keys.
+std::string elastic_sgd(const char* momentum, const std::string& more = "") {
+  return std::string("optimizer = {name = 'sgd', lr = 0.05, momentum = ") +
+         momentum + more + "}\n";
+}
+
+TEST(Replicas, ReplicasThatLookAheadWithoutAMomentumAreThoseOfPlainElastic) {
+  const std::string net =
+      std::string(kNet) + turns(8) +
+      replicas(2, ", policy = 'elastic', every = 2, one_by_one = true");
+  const std::string ahead = ", look_ahead = true";
+  EXPECT_EQ(difference(trained(net + elastic_sgd("0.0", ahead))[1],
+                       trained(net + elastic_sgd("0.0"))[1]),
+            "");
+  EXPECT_GT(distance(trained(net + elastic_sgd("0.9", ahead))[1],
+                     trained(net + elastic_sgd("0.9"))[1]),
+            1e-5);
 }
 
 TEST(Replicas, OnTheCompleteGraphHaveTheBitsOfAnAverage) {
@@ -438,8 +613,57 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused(replicas(0), "replicas.count");
   expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");
+  const std::string average = ", policy = 'average', every = 4";
+  expect_refused(replicas(2, average + ", overlap = 4"),
+                 "set it below `every`");
+  expect_refused(replicas(2, average + ", overlap = 1, each_before = 3"),
+                 "leave one of them out");
+  expect_refused(
+      replicas(2, average + ", mixing = 0.5") + "schedule = 'free'\n",
+      "mixing is of exchanges in lockstep");
+  expect_refused(replicas(2, average + ", compress = 'power_sgd'"),
+                 "set compress = 'top_k'");
+  expect_refused(replicas(2, ", policy = 'elastic', compress = 'top_k'"),
+                 "set policy = 'all_reduce' or 'average'");
+  expect_refused(replicas(2, ", policy = 'gossip', outer_lr = 0.7"),
+                 "set mix = 'after'");
+  expect_refused(replicas(2,
+                          ", policy = 'gossip', mix = 'after', push_sum = "
+                          "true, outer_lr = 0.7"),
+                 "leave one of them out");
+  expect_refused(replicas(2,
+                          ", policy = 'gossip', mix = 'after', pairs = true, "
+                          "outer_momentum = 0.5") +
+                     "schedule = 'free'\n",
+                 "outer_momentum is of exchanges in lockstep");
+  expect_refused(replicas(2, ", policy = 'server', outer_momentum = 0.9"),
+                 "push = 'movement'");
+  const std::string movements = ", policy = 'server', push = 'movement'";
+  const std::string free = "schedule = 'free'\n";
+  expect_refused(replicas(2, movements + ", every = [2, 1]"),
+                 "set schedule = 'free'");
+  expect_refused(replicas(2, movements + ", every = [2, 1, 1]") + free,
+                 "3 numbers for 2 replicas");
+  expect_refused(replicas(2, movements + ", every = [0, 1]") + free, "got 0");
+  expect_refused(replicas(2, movements + ", every = []") + free,
+                 "a number for each replica");
+  expect_refused(
+      replicas(2, movements + ", every = [2, 1], per_update = true") + free,
+      "leave one of them out");
+  const std::string ahead =
+      "optimizer = {name = 'sgd', momentum = 0.9, look_ahead = true}\n";
+  expect_refused(ahead + "blocks = 2\nboundary.policy = 'delayed_gradient'\n",
+                 "leave look_ahead out");
+  expect_refused(ahead + replicas(2, ", policy = 'shared'"),
+                 "the velocity isn't the replica's");
+  expect_refused(
+      "optimizer = {name = 'sgd', momentum = 0.9, nesterov = true, look_ahead "
+      "= true}\n",
+      "leave one of them out");
   const std::string shards = replicas(2, ", shard = true");
-  expect_refused(shards + "optimizer.name = 'muon'\n", "leave shard out");
+  for (const char* whole : {"muon", "lars", "lamb"})
+    expect_refused(shards + "optimizer.name = '" + whole + "'\n",
+                   "leave shard out");
   expect_refused(shards +
                      "optimizer = {name = 'sgd', lr = 0.1, momentum = 0.9, "
                      "correction = {name = 'spike_compensation'}}\n"

@@ -161,6 +161,8 @@ const char* const kDelaying[] = {
     "boundary.policy=delayed_gradient precision=bf16",
     "boundary.policy=delayed_gradient boundary.codec=int8",
     "boundary.policy=fully_decoupled boundary.order=A accumulate.batches=3",
+    "boundary.policy=backprop 'delay={turns=[3,2,2],weights=\"mixed\"}'",
+    "boundary.policy=local_loss delay.turns=2",
     "boundary.policy=synthetic_gradient boundary.target_delay=1 "
     "boundary.synthesizer.hidden=1",
     "boundary.policy=synthetic_gradient boundary.target_delay=1 "

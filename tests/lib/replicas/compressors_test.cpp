@@ -160,6 +160,10 @@ const std::vector<Method>& methods() {
       {"one_bit", {{"error_feedback", false}}},
       {"qsgd"},
       {"qsgd", {{"error_feedback", true}, {"levels", std::int64_t{127}}}},
+      {"e3m0"},
+      {"e3m0", {{"error_feedback", true}, {"bucket", std::int64_t{7}}}},
+      {"top_k",
+       {{"ratio", 0.1}, {"chunk", std::int64_t{7}}, {"error_decay", 0.5}}},
       {"sign"},
       {"sign", {{"momentum", 0.5}}},
       {"sign", {{"error_feedback", true}}},
@@ -341,13 +345,15 @@ TEST_P(EachCompressor, HasBytesThatPlansCanCount) {
 class Remembering : public testing::TestWithParam<Method> {};
 INSTANTIATE_TEST_SUITE_P(
     Compressors, Remembering,
-    testing::Values(Method{"top_k", {{"ratio", 0.1}}},
-                    Method{"threshold", {{"threshold", 0.5}}},
-                    Method{"dgc", {{"ratio", 0.05}, {"momentum", 0.0}}},
-                    Method{"qsgd",
-                           {{"error_feedback", true},
-                            {"levels", std::int64_t{127}}}},
-                    Method{"sign", {{"error_feedback", true}}}));
+    testing::Values(
+        Method{"top_k", {{"ratio", 0.1}}},
+        Method{"threshold", {{"threshold", 0.5}}},
+        Method{"dgc", {{"ratio", 0.05}, {"momentum", 0.0}}},
+        Method{"qsgd",
+               {{"error_feedback", true}, {"levels", std::int64_t{127}}}},
+        Method{"e3m0", {{"error_feedback", true}}},
+        Method{"top_k", {{"ratio", 0.1}, {"chunk", std::int64_t{7}}}},
+        Method{"sign", {{"error_feedback", true}}}));
 
 TEST_P(Remembering, HasSentAndKeptAllGradientsTogether) {
   Replicas replicas(kind_of(GetParam().name, GetParam().options), 3);
@@ -671,7 +677,7 @@ void expect_refused(const char* name,
 
 TEST(Compressors, RefuseBytesThatNobodyCanHaveSent) {
   for (const char* name :
-       {"top_k", "threshold", "dgc", "one_bit", "qsgd", "sign"}) {
+       {"top_k", "threshold", "dgc", "one_bit", "qsgd", "e3m0", "sign"}) {
     expect_refused(name, [](const at::Tensor& bytes) {
       return bytes.slice(0, 0, bytes.numel() - 1);
     });

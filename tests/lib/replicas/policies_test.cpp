@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,7 +15,8 @@ namespace sluice::policies_test {
 
 const at::Tensor kStart = at::arange(4, at::kDouble);
 
-using Options = std::vector<std::pair<const char*, std::variant<bool, double>>>;
+using Options = std::vector<
+    std::pair<const char*, std::variant<bool, double, std::int64_t>>>;
 
 ConfigNode table_of(const Options& options) {
   ConfigNode table{.value = ConfigNode::Table{}};
@@ -136,6 +138,37 @@ TEST(Average, PerRateHasItsMomentumInUnitsOfGradients) {
     start = start - rate * momentum;
     expect_close(exchanged(policies, weights, rate)[0], start);
   }
+}
+
+TEST(Average, KeepsAPartOfItsOwnWeightsWithAMixing) {
+  const auto policies = policies_of(2, "average", {{"mixing", 0.25}});
+  const auto weights = some_weights(2);
+  const auto mixed = exchanged(policies, weights);
+  for (std::size_t r = 0; r < 2; ++r)
+    expect_close(mixed[r], 0.75 * sum_of(weights) / 2 + 0.25 * weights[r]);
+}
+
+// theta = (1 - alpha) global + alpha theta, tau updates after the global
+// weights were made of what the replicas had then.
+TEST(Average, HasWeightsThatTravelledAfterSoManyUpdates) {
+  const auto policies = policies_of(2, "average",
+                                    {{"every", std::int64_t{4}},
+                                     {"overlap", std::int64_t{2}},
+                                     {"mixing", 0.25},
+                                     {"outer_lr", 0.5},
+                                     {"outer_momentum", 0.5}});
+  const auto weights = some_weights(2);
+  EXPECT_FALSE(policies[0]->updated({weights[0]})) << "nothing travels";
+  for (std::size_t r = 0; r < 2; ++r) policies[r]->offer({weights[r]});
+  const at::Tensor later = weights[0] + 1;
+  EXPECT_FALSE(policies[0]->updated({later}));
+  const at::Tensor global = kStart - 0.5 * (kStart - sum_of(weights) / 2);
+  policies[0]->combine({later}, {.mean = {sum_of(weights) / 2}, .parts = 2});
+  const at::Tensor last = weights[0] + 2;
+  const auto taken = policies[0]->updated({last});
+  ASSERT_TRUE(taken);
+  expect_close(taken->at(0), 0.75 * global + 0.25 * last);
+  EXPECT_FALSE(policies[0]->updated({last})) << "it is over";
 }
 
 TEST(Elastic, MovesBothSidesByTheOldWeights) {

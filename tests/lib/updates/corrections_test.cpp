@@ -145,6 +145,40 @@ TEST(SpikeCompensation, TakesTheMeanDelayOfAWindow) {
   EXPECT_TRUE(net.weights.equal(window.weights));
 }
 
+/// Change of a weight by a second step without a gradient, over that by the
+/// first step: the momentum.
+double momentum_at(std::int64_t staleness) {
+  TrainedChain net(corrected_by("implicit_momentum"), at::kDouble);
+  const at::Tensor before = net.weights.clone();
+  net.step(at::ones({3}), stale_by(staleness));
+  const at::Tensor first = net.weights - before;
+  net.step(at::zeros({3}), stale_by(staleness));
+  return ((net.weights - before - first) / first)[0].item<double>();
+}
+
+TEST(ImplicitMomentum, TakesOffWhatTheStalenessOfNWorkersBrings) {
+  EXPECT_DOUBLE_EQ(momentum_at(0), 0.9);
+  for (const int workers : {2, 4, 8})
+    EXPECT_NEAR(momentum_at(workers - 1), 0.9 - (1 - 1.0 / workers), 1e-12);
+  EXPECT_NEAR(momentum_at(1000000), -0.1, 1e-5);
+}
+
+TEST(ImplicitMomentum, GoesOnFromWhatACheckpointHas) {
+  TrainedChain whole(corrected_by("implicit_momentum"), at::kDouble);
+  TrainedChain part(corrected_by("implicit_momentum"), at::kDouble);
+  for (int step = 0; step < 4; ++step)
+    whole.step(gradient_of(step), stale_by(step));
+  part.weights.copy_(whole.weights);
+  const NamedTensors kept = whole.chain.state();
+  const NamedTensors mine = part.chain.state();
+  ASSERT_EQ(kept.size(), mine.size());
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    mine[i].second.copy_(kept[i].second);
+  whole.step(gradient_of(4), stale_by(1));
+  part.step(gradient_of(4), stale_by(1));
+  EXPECT_TRUE(part.weights.equal(whole.weights));
+}
+
 std::string refusal(const OptimizerKeys& keys) {
   try {
     options_of(keys);
@@ -152,6 +186,16 @@ std::string refusal(const OptimizerKeys& keys) {
     return error.what();
   }
   return "";
+}
+
+TEST(ImplicitMomentum, WantsSgdWithAMomentum) {
+  const std::pair<std::string, ConfigNode::Value> own = {"correction.name",
+                                                         "implicit_momentum"};
+  for (const OptimizerKeys& keys :
+       {OptimizerKeys{{"name", "adam"}, own}, OptimizerKeys{own},
+        OptimizerKeys{{"momentum", 0.9}, {"nesterov", true}, own}})
+    EXPECT_NE(refusal(keys).find("lowers a momentum"), std::string::npos);
+  EXPECT_EQ(refusal({{"momentum", 0.9}, own}), "");
 }
 
 TEST(SpikeCompensation, WantsSgdWithAVelocityAndNoOtherLookAhead) {

@@ -99,7 +99,9 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"AdamW", with(named("adamw"), {{"weight_decay", 0.1}})},
         Rule{"NAdam", named("nadam")}, Rule{"Lion", named("lion")},
         Rule{"RmsProp", named("rmsprop")}, Rule{"Adagrad", named("adagrad")},
-        Rule{"Muon", named("muon")}),
+        Rule{"Muon", named("muon")},
+        Rule{"Lars", with(named("lars"), {{"weight_decay", 0.01}})},
+        Rule{"Lamb", with(named("lamb"), {{"weight_decay", 0.01}})}),
     [](const auto& rule) { return std::string(rule.param.name); });
 
 }  // namespace sluice::moved_weights_test

@@ -67,7 +67,8 @@ TEST(Catalog, HasEveryRowOfTheTables) {
 TEST(Catalog, ARowHasTheOptionsThatItReads) {
   const std::vector<ListedTable> tables = listed_tables();
   EXPECT_THAT(paths_of(row_of(tables, "optimizers", "sgd")),
-              ElementsAre("optimizer.momentum", "optimizer.nesterov"));
+              ElementsAre("optimizer.momentum", "optimizer.nesterov",
+                          "optimizer.look_ahead"));
   EXPECT_THAT(paths_of(row_of(tables, "models", "gpt")),
               Contains("model.heads"));
   EXPECT_THAT(paths_of(row_of(tables, "heads", "predsim")),

@@ -209,15 +209,14 @@ TEST(Mixup, RefusesWhatLooksAtClasses) {
                                   "boundary.policy = \"target_projection\""))
             .train();
       }),
-      HasSubstr("data.mixup makes shares of them"));
-  EXPECT_THAT(
-      error_of([&] {
-        small_experiment(
-            "blocks = 2\nmodel = {name = \"ff_mlp\"}\n"
-            "data = {train = 64, test = 20, mixup = 0.2}\n"
-            "loss = {name = \"goodness\"}\n");
-      }),
-      HasSubstr("wants labels that are classes, and data.mixup makes shares"));
+      HasSubstr("data.teacher make shares of them"));
+  EXPECT_THAT(error_of([&] {
+                small_experiment(
+                    "blocks = 2\nmodel = {name = \"ff_mlp\"}\n"
+                    "data = {train = 64, test = 20, mixup = 0.2}\n"
+                    "loss = {name = \"goodness\"}\n");
+              }),
+              HasSubstr("wants labels that are classes, and data.mixup and"));
 }
 
 }  // namespace sluice::mixup_test

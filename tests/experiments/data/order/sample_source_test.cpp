@@ -67,6 +67,35 @@ TEST(SampleSource, IdsAreTheIndicesOfTheSamplesInTheirSplit) {
   EXPECT_FALSE(other.batch(0).ids.defined());
 }
 
+/// Echoes of two batches that come three times; an epoch has three.
+TEST(SampleSource, BatchesOfAnEchoComeAgainWithTheirEpoch) {
+  SampleSource plain(counting(10), {.batch_size = 4, .seed = 3});
+  SampleSource echoed(counting(10), {.batch_size = 4,
+                                     .seed = 3,
+                                     .sample_ids = true,
+                                     .echo = {.batches = 2, .times = 3}});
+  std::int64_t t = 0;
+  for (const std::int64_t original : {0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 4}) {
+    const Batch batch = echoed.batch(t);
+    EXPECT_TRUE(at::equal(batch.inputs, plain.batch(original).inputs)) << t;
+    EXPECT_EQ(batch.index, t);
+    EXPECT_EQ(echoed.epoch(t), plain.epoch(original)) << t;
+    EXPECT_EQ(echoed.positions(t), plain.positions(original)) << t;
+    ++t;
+  }
+}
+
+TEST(SampleSource, IdsOfAnEchoArePlacesInTheEcho) {
+  SampleSource source(counting(10), {.batch_size = 4,
+                                     .seed = 3,
+                                     .sample_ids = true,
+                                     .echo = {.batches = 2, .times = 2}});
+  EXPECT_TRUE(at::equal(source.batch(0).ids, at::arange(0, 4)));
+  EXPECT_TRUE(at::equal(source.batch(3).ids, at::arange(4, 8)));
+  // The last batch of an epoch, the first of its echo, has two samples.
+  EXPECT_TRUE(at::equal(source.batch(4).ids, at::arange(0, 2)));
+}
+
 TEST(SampleSource, LabelsBelongToTheirImages) {
   SampleSource source(counting(10), {.batch_size = 4, .seed = 3});
   const Batch batch = source.batch(1);

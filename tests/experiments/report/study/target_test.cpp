@@ -1,7 +1,7 @@
 // What runs took to come to a loss, of runs that were not trained.
 #include "experiments/report/study/target.h"
 
-#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +14,7 @@
 #include "experiments/report/sections/report.h"
 #include "experiments/report/study/columns.h"
 #include "experiments/report/study/study.h"
+#include "lib/base/error.h"
 #include "tests/experiments/report/report_files.h"
 
 namespace sluice::report::report_target_test {
@@ -21,20 +22,39 @@ namespace sluice::report::report_target_test {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::ThrowsMessage;
+
+std::int64_t turn_at(const RunSeries& series, const char* target) {
+  const auto found = first_at(series, target_from(target));
+  return found ? found->turn : -1;
+}
 
 TEST(Target, IsReachedByTheFirstPointAtOrBelow) {
   const RunSeries losses = {{.turn = 1, .value = 3},
                             {.turn = 2, .value = 2},
                             {.turn = 3, .value = 2.5},
                             {.turn = 4, .value = 1}};
-  const auto turn = [&](double target) {
-    const auto found = first_at_or_below(losses, target);
-    return found ? found->turn : -1;
-  };
-  EXPECT_EQ(turn(4), 1);
-  EXPECT_EQ(turn(2), 2);
-  EXPECT_EQ(turn(1.9), 4);
-  EXPECT_EQ(turn(0.9), -1);
+  EXPECT_EQ(turn_at(losses, "4"), 1);
+  EXPECT_EQ(turn_at(losses, "2"), 2);
+  EXPECT_EQ(turn_at(losses, "1.9"), 4);
+  EXPECT_EQ(turn_at(losses, "0.9"), -1);
+}
+
+TEST(Target, IsReachedByTheFirstAccuracyAtOrAbove) {
+  const RunSeries accuracies = {{.turn = 1, .value = 0.5},
+                                {.turn = 2, .value = 0.97},
+                                {.turn = 3, .value = 0.96}};
+  EXPECT_EQ(turn_at(accuracies, "40%"), 1);
+  EXPECT_EQ(turn_at(accuracies, "97 %"), 2);
+  EXPECT_EQ(turn_at(accuracies, "97.5%"), -1);
+}
+
+TEST(Target, IsALossOrAnAccuracyInPercent) {
+  for (const char* wrong :
+       {"", "%", "fast", "0.5x", "nan", "0%", "101%", "-1%"})
+    EXPECT_THAT([&] { target_from(wrong); },
+                ThrowsMessage<UserError>(HasSubstr("such as 97%")))
+        << wrong;
 }
 
 /// Evaluations of a run: at turn 10 a loss of 2 - accuracy / 2, and at turn 20,
@@ -52,14 +72,14 @@ class ReportTarget : public ReportFolder {
   }
   Study read() const { return read_study({folder_}); }
   static std::vector<Column> columns_in(const Study& study,
-                                        std::optional<double> target) {
+                                        std::optional<Target> target) {
     const TurnWork work{.flops = 2e6, .sequential_flops = 1e6};
     return columns_of(
         study, std::vector<std::optional<TurnWork>>(study.cells.size(), work),
         false, target);
   }
-  double mean(const char* name, double target) const {
-    const std::vector<Column> columns = columns_in(read(), target);
+  double mean(const char* name, const std::string& target) const {
+    const std::vector<Column> columns = columns_in(read(), target_from(target));
     const Column* column = find_column(columns, name);
     return column == nullptr ? -1 : column->mean(0);
   }
@@ -67,15 +87,22 @@ class ReportTarget : public ReportFolder {
 
 TEST_F(ReportTarget, CountsUntilTheEvaluationThatCameToIt) {
   make("one", "backprop", 0.9);  // losses 1.55 and 1.1
-  EXPECT_DOUBLE_EQ(mean("samples_to_target", 1.2), 20 * 32);
-  EXPECT_DOUBLE_EQ(mean("flops_to_target", 1.2), 20 * 2e6);
-  EXPECT_DOUBLE_EQ(mean("sequential_flops_to_target", 1.2), 20 * 1e6);
-  EXPECT_DOUBLE_EQ(mean("seconds_to_target", 1.2), 10);
-  EXPECT_DOUBLE_EQ(mean("virtual_seconds_to_target", 1.2), 40);
-  EXPECT_DOUBLE_EQ(mean("samples_to_target", 1.55), 10 * 32);
-  EXPECT_DOUBLE_EQ(mean("seconds_to_target", 1.55), 5);
-  EXPECT_DOUBLE_EQ(mean("virtual_seconds_to_target", 1.55), 20);
-  EXPECT_DOUBLE_EQ(mean("reached_target", 1.2), 1);
+  EXPECT_DOUBLE_EQ(mean("samples_to_target", "1.2"), 20 * 32);
+  EXPECT_DOUBLE_EQ(mean("flops_to_target", "1.2"), 20 * 2e6);
+  EXPECT_DOUBLE_EQ(mean("sequential_flops_to_target", "1.2"), 20 * 1e6);
+  EXPECT_DOUBLE_EQ(mean("seconds_to_target", "1.2"), 10);
+  EXPECT_DOUBLE_EQ(mean("virtual_seconds_to_target", "1.2"), 40);
+  EXPECT_DOUBLE_EQ(mean("samples_to_target", "1.55"), 10 * 32);
+  EXPECT_DOUBLE_EQ(mean("seconds_to_target", "1.55"), 5);
+  EXPECT_DOUBLE_EQ(mean("virtual_seconds_to_target", "1.55"), 20);
+  EXPECT_DOUBLE_EQ(mean("reached_target", "1.2"), 1);
+}
+
+TEST_F(ReportTarget, CountsUntilAnAccuracyToo) {
+  make("one", "backprop", 0.9);  // accuracies 0.45 and 0.9
+  EXPECT_DOUBLE_EQ(mean("samples_to_target", "90%"), 20 * 32);
+  EXPECT_DOUBLE_EQ(mean("samples_to_target", "45%"), 10 * 32);
+  EXPECT_DOUBLE_EQ(mean("reached_target", "91%"), 0);
 }
 
 TEST_F(ReportTarget, HasNoColumnsWhereNobodyAsks) {
@@ -89,13 +116,13 @@ TEST_F(ReportTarget, ACellOfWhichARunNeverCameThereHasNoMean) {
   make("two", "backprop", 0.5, 2);  // losses 1.75 and 1.5
   const Study study = read();
   ASSERT_EQ(study.cells.size(), 1U);
-  const std::vector<Column> columns = columns_in(study, 1.2);
+  const std::vector<Column> columns = columns_in(study, target_from("1.2"));
   const Column* seconds = find_column(columns, "seconds_to_target");
   EXPECT_EQ(seconds, nullptr) << "no cell has one";
   EXPECT_DOUBLE_EQ(find_column(columns, "reached_target")->mean(0), 0.5);
   make("three", "local_loss", 0.9);
   const Study both = read();
-  const std::vector<Column> all = columns_in(both, 1.2);
+  const std::vector<Column> all = columns_in(both, target_from("1.2"));
   const Column* known = find_column(all, "seconds_to_target");
   ASSERT_NE(known, nullptr);
   std::vector<std::string> texts;
@@ -103,14 +130,14 @@ TEST_F(ReportTarget, ACellOfWhichARunNeverCameThereHasNoMean) {
     texts.push_back(known->text(i));
   EXPECT_THAT(texts, testing::UnorderedElementsAre("never (1 of 2)",
                                                    HasSubstr("10.00 (1)")));
-  EXPECT_DOUBLE_EQ(mean("seconds_to_target", 1.6), 7.5) << "of 5 and 10 s";
+  EXPECT_DOUBLE_EQ(mean("seconds_to_target", "1.6"), 7.5) << "of 5 and 10 s";
 }
 
 TEST_F(ReportTarget, IsASectionOfThePageWithItsCharts) {
   make("one", "backprop", 0.9);
   make("two", "local_loss", 0.85);
   make("three", "delayed_gradient", 0.5);
-  const auto written = [&](std::optional<double> target) {
+  const auto written = [&](std::optional<Target> target) {
     return write_report(
         {.folders = {folder_},
          .target = target,
@@ -119,7 +146,7 @@ TEST_F(ReportTarget, IsASectionOfThePageWithItsCharts) {
                .work = TurnWork{.flops = 2e6, .sequential_flops = 1e6}};
          }});
   };
-  const ReportFiles files = written(1.2);
+  const ReportFiles files = written(target_from("1.2"));
   EXPECT_THAT(slurp(files.page),
               AllOf(HasSubstr("id=\"target\""), HasSubstr("never<span"),
                     HasSubstr("Front of (computed to 1.2")));

@@ -121,7 +121,7 @@ TEST_P(BackpropRepartition,
 }
 
 const std::string kOptimizers[] = {"Momentum", "Adam", "ModelClip", "Muon",
-                                   "Nadamw"};
+                                   "Nadamw",   "Lars", "Lamb"};
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, BackpropRepartition,
@@ -133,7 +133,10 @@ INSTANTIATE_TEST_SUITE_P(
         "['*.bias'], weight_decay = 0}], clip = {norm = 0.5, scope = "
         "'model'}}",
         "{name = 'muon', lr = 0.01, weight_decay = 0.1}",
-        "{name = 'nadamw', lr = 0.01, momentum_decay = 0.5}"),
+        "{name = 'nadamw', lr = 0.01, momentum_decay = 0.5}",
+        "{name = 'lars', lr = 5.0, weight_decay = 1e-3, schedule = {name = "
+        "'cosine'}}",
+        "{name = 'lamb', lr = 0.02, weight_decay = 0.01}"),
     [](const auto& info) { return kOptimizers[info.index]; });
 
 TEST_F(Repartition, GoesOnInProcessesWhichReadTheNewConfig) {

@@ -75,7 +75,7 @@ TEST_P(VerifyCodec, HasTheSameBitsInThreeBlocks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, VerifyCodec,
-                         testing::Values("fp16", "bf16", "int8"),
+                         testing::Values("fp16", "bf16", "int8", "hadamard4"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });

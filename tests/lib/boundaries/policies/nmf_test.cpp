@@ -270,6 +270,56 @@ TEST(NmfRun, HasTheWeightsAndFactorsOfPlainAutogradOver30Turns) {
   EXPECT_GT(off(other), 1e-3);
 }
 
+/// Three epochs: S and u of a sample go on where they were.
+TEST(NmfRun, FactorsOfSamplesHaveTheWeightsOfPlainAutogradOver30Turns) {
+  for (const bool dual : {false, true}) {
+    const std::string lines =
+        "turns = 30\n" +
+        net("policy = 'nmf', rank = 12, fits = 5, beta = 0.5, step_size = 0.8, "
+            "factor_step_size = 0.3, memory = 'sample', dual = " +
+            std::string(dual ? "true" : "false"));
+    const PlainFactors options{.lr = 0.05,
+                               .beta = 0.5,
+                               .step_size = 0.8,
+                               .factor_step_size = 0.3,
+                               .fits = 5,
+                               .per_sample = true,
+                               .dual = dual};
+    Training training(small_experiment(lines));
+    training.train();
+    const auto off = [&](PlainFactors other) {
+      return distance(plain_factors(lines, other), training.weights());
+    };
+    EXPECT_LT(off(options), 1e-5) << dual;
+    PlainFactors other = options;
+    other.dual = !dual;
+    EXPECT_GT(off(other), 1e-3);
+    other = options;
+    other.per_sample = false;
+    EXPECT_GT(off(other), 1e-3);
+  }
+}
+
+TEST(NmfRun, HasADualOfSamplesOnly) {
+  EXPECT_THAT([] { small_experiment(net("policy = 'nmf', dual = true")); },
+              ThrowsMessage<UserError>(HasSubstr("memory = 'sample'")));
+}
+
+TEST(Nmf, IsForTheWholeRunWhereItChangesEvaluations) {
+  const auto reading = [](const char* evaluate) {
+    return [=] {
+      small_experiment(
+          "turns = 4\n" +
+          net("policy = 'nmf', evaluate = '" + std::string(evaluate) + "'") +
+          "[[timetable]]\nturn = 2\nboundary = {policy = "
+          "'backprop'}\n");
+    };
+  };
+  EXPECT_NO_THROW(reading("features")());
+  EXPECT_THAT(reading("factors"),
+              ThrowsMessage<UserError>(HasSubstr("leave the timetable out")));
+}
+
 TEST(Nmf, TakesFlatFeaturesAlone) {
   EXPECT_THAT(
       [] {

@@ -39,6 +39,7 @@ std::vector<PeerGraph> all_graphs() {
           {.shape = PeerShape::complete},
           {.shape = PeerShape::exponential},
           kPairs,
+          {.shape = PeerShape::complete, .pairs = true, .seed = 7},
           kHops,
           {.shape = PeerShape::hops, .rotates = true, .seed = 7},
           kRandom};
@@ -268,10 +269,28 @@ TEST(Peers, AreRefusedWhereThereIsNoSuchGraph) {
   EXPECT_THAT([] { check_graph(kPairs, 5); },
               ThrowsMessage<UserError>(HasSubstr("bipartite")));
   EXPECT_THAT(
-      [] { check_graph({.shape = PeerShape::complete, .pairs = true}, 4); },
+      [] { check_graph({.shape = PeerShape::exponential, .pairs = true}, 5); },
       ThrowsMessage<UserError>(HasSubstr("bipartite")));
+  EXPECT_NO_THROW(
+      check_graph({.shape = PeerShape::complete, .pairs = true}, 5));
   EXPECT_NO_THROW(check_graph(kPairs, 6));
   EXPECT_NO_THROW(check_graph({.shape = PeerShape::torus, .pairs = true}, 4));
+}
+
+TEST(Peers, PairsOfTheCompleteGraphAreOfAnyTwo) {
+  const PeerGraph graph{.shape = PeerShape::complete, .pairs = true, .seed = 7};
+  std::set<int> met;
+  int alone = 0;
+  for (std::int64_t exchange = 0; exchange < 200; ++exchange) {
+    const Peers peers = peers_of(graph, 5, 1, exchange);
+    if (peers.to.empty())
+      ++alone;
+    else
+      met.insert(peers.to.begin(), peers.to.end());
+  }
+  EXPECT_THAT(met, ElementsAre(2, 3, 4, 5));
+  EXPECT_GT(alone, 20);
+  EXPECT_LT(alone, 60);
 }
 
 RunPlan ring_plan(int replicas) {

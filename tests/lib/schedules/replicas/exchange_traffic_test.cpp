@@ -75,6 +75,8 @@ TEST(ExchangeTraffic, ExchangeTrafficOfSumsIsThatOfTheActions) {
                              const char* what) {
         expect_what_is_counted(plan_of(replicas, exchange, accumulate), what);
       };
+      check({.what = ExchangedTensors::weights, .every = 4, .overlap = 3},
+            "travelling weights");
       check({.what = ExchangedTensors::gradients}, "gradients");
       check({.what = ExchangedTensors::gradients, .shards = true}, "shards");
       check({.what = ExchangedTensors::gradients, .way = ExchangeWay::to_all},

@@ -74,6 +74,40 @@ TEST(Replicas, ReplicasOfShardsGatherWhatEachHasUpdated) {
               "F0 B0 X0 S0 U0 X0.2 S0.2 F1 B1 X1 S1 U1 X1.2 S1.2");
 }
 
+constexpr ReplicaExchange kTravelling{.what = ExchangedTensors::weights,
+                                      .every = 4,
+                                      .overlap = 2,
+                                      .agrees = true};
+
+TEST(Replicas, TakeWeightsThatTravelRightBeforeTheUpdateThatTheyAreFor) {
+  const RunPlan plan = with_replicas(plain(1), 2, kTravelling);
+  for (int seat = 1; seat <= 2; ++seat)
+    EXPECT_EQ(text_of(plan, seat, {.end_turn = 8}),
+              "F0 B0 U0 F1 B1 U1 X1 F2 B2 U2 F3 B3 S1 U3 F4 B4 U4 F5 B5 U5 X5 "
+              "F6 B6 U6 F7 B7 S5 U7");
+}
+
+TEST(Replicas, TakeWeightsThatTravelBeforeTheGrantEnds) {
+  const RunPlan plan = with_replicas(plain(1), 2, kTravelling);
+  EXPECT_EQ(text_of(plan, 1, {.end_turn = 3, .evaluation_batches = 1}),
+            "F0 B0 U0 F1 B1 U1 X1 F2 B2 U2 S1 X3.1 S3.1 E0");
+  EXPECT_EQ(text_of(plan, 1, {.first_turn = 3, .end_turn = 6}),
+            "F3 B3 U3 F4 B4 U4 F5 B5 U5 X5 S5");
+}
+
+TEST(Replicas, DoNotWaitForWeightsThatTravelWhileTheyTrain) {
+  Costs costs;
+  costs.blocks = {{.seconds = {{Op::forward, 1}, {Op::backward, 2}}}};
+  costs.exchange_link.latency = 3;
+  const auto seconds = [&](std::int64_t overlap) {
+    ReplicaExchange exchange = kTravelling;
+    exchange.overlap = overlap;
+    return end_of(timeline_of(with_replicas(plain(1), 2, exchange), costs, 8));
+  };
+  EXPECT_DOUBLE_EQ(seconds(2), 24);
+  EXPECT_GT(seconds(0), 24 + 2 * 3);
+}
+
 TEST(Replicas, MayExchangeTwiceBeforeAnUpdate) {
   ReplicaExchange twice = kGradients;
   twice.rounds = 2;

@@ -4,21 +4,17 @@
 #include <map>
 #include <string>
 
-#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/autograd.h>
 
-#include "experiments/data/order/sample_source.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/training.h"
+#include "tests/lib/weights/runs/delayed_sgd.h"
 
 namespace sluice::vertical_sync_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-constexpr int kLayers = 5;
 
 struct Cut {
   int blocks;
@@ -29,99 +25,27 @@ constexpr Cut kCuts[] = {{1, "1"},
                          {3, "['0', '1-2', '3-']"},
                          {4, "['0-1', '2', '3', '4']"}};
 
-std::string net(const char* ranges, double lr) {
-  return std::string("blocks = ") + ranges +
-         "\nmodel = {hidden = [24, 20, 24, 16]}\nturns = 30\n" +
-         "optimizer = {lr = " + std::to_string(lr) + "}\n";
-}
-
 std::string ddg(const char* weights) {
   return std::string("boundary = {policy = 'delayed_gradient', weights = '") +
          weights + "'}\n";
-}
-
-constexpr const char* kBackprop = "boundary = {policy = 'backprop'}\n";
-
-NamedTensors trained(const std::string& lines) {
-  Training training(small_experiment(lines));
-  training.train();
-  return training.weights();
 }
 
 Applications applications(const std::string& lines) {
   return Training(small_experiment(lines)).train_and_record();
 }
 
-/// w_{t+1} = w_t - rate gradient(w_{t-age}) of the whole net in plain autograd,
-/// of which Sluice gives the data and the first weights. All weights of the
-/// past are at hand; earlier than the first there are none.
-class OneBlock {
- public:
-  explicit OneBlock(const std::string& lines)
-      : of_(small_experiment(lines)), named_(copies_of(of_.weights())) {}
-
-  NamedTensors train(std::size_t age) {
-    SampleSource source(
-        of_.experiment.data->train.samples(),
-        {.batch_size = of_.experiment.batch_size, .seed = of_.experiment.seed});
-    std::vector<Tensors> past = {values_of(named_)};
-    const auto turns = static_cast<std::size_t>(of_.experiment.length.turns);
-    for (std::size_t turn = 0; turn < turns; ++turn) {
-      const Batch batch = source.batch(static_cast<std::int64_t>(turn));
-      Tensors gradients = gradients_at(past[turn - std::min(turn, age)], batch);
-      for (at::Tensor& gradient : gradients) gradient = gradient.contiguous();
-      Tensors next;
-      for (const at::Tensor& weight : past.back())
-        next.push_back(weight.clone());
-      at::_fused_sgd_(next, gradients, {}, 0, 0, 0.05, 0, false, false, true);
-      past.push_back(next);
-    }
-    for (std::size_t i = 0; i < named_.size(); ++i)
-      named_[i].second = past.back()[i];
-    return named_;
-  }
-
- private:
-  Tensors gradients_at(const Tensors& weights, const Batch& batch) const {
-    Tensors leaves;
-    for (const at::Tensor& weight : weights)
-      leaves.push_back(weight.detach().clone().requires_grad_());
-    at::Tensor x = batch.inputs.flatten(1);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      x = at::linear(x, leaves[find(layer, "weight")],
-                     leaves[find(layer, "bias")]);
-      if (layer + 1 < kLayers) x = at::relu(x);
-    }
-    return torch::autograd::grad({at::cross_entropy_loss(x, batch.labels)},
-                                 leaves);
-  }
-
-  std::size_t find(int layer, const char* member) const {
-    const std::string name =
-        "layers." + std::to_string(layer) + ".linear." + member;
-    const auto found =
-        std::find_if(named_.begin(), named_.end(),
-                     [&](const auto& each) { return each.first == name; });
-    if (found == named_.end()) throw InternalError("no {}", name);
-    return static_cast<std::size_t>(found - named_.begin());
-  }
-
-  Training of_;
-  NamedTensors named_;
-};
-
 class VerticalSync : public testing::TestWithParam<Cut> {};
 
 TEST_P(VerticalSync, IsDelayedSgdOfOneBlock) {
-  const std::string lines = net(GetParam().ranges, 0.05);
+  const std::string lines = delayed_net(GetParam().ranges, 0.05);
   const auto age = static_cast<std::size_t>(GetParam().blocks) - 1;
   const NamedTensors ours = trained(lines + ddg("vertical_sync"));
-  EXPECT_EQ(difference(ours, OneBlock(lines + kBackprop).train(age)), "");
-  EXPECT_NE(difference(ours, OneBlock(lines + kBackprop).train(age + 1)), "");
+  EXPECT_EQ(difference(ours, DelayedSgd(lines + kBackprop).train(age)), "");
+  EXPECT_NE(difference(ours, DelayedSgd(lines + kBackprop).train(age + 1)), "");
 }
 
 TEST_P(VerticalSync, IsBackpropAtLearningRateZero) {
-  const std::string lines = net(GetParam().ranges, 0);
+  const std::string lines = delayed_net(GetParam().ranges, 0);
   const Applications ours = applications(lines + ddg("vertical_sync"));
   const Applications exact = applications(lines + kBackprop);
   for (const auto& [block, updates] : ours)
@@ -152,7 +76,7 @@ class BlockSink final : public Sink {
 
 TEST_P(VerticalSync, ForwardsABatchWithOneVersionInAllBlocks) {
   const auto told = std::make_shared<BlockSink>();
-  Training(small_experiment(net(GetParam().ranges, 0.05) +
+  Training(small_experiment(delayed_net(GetParam().ranges, 0.05) +
                             ddg("vertical_sync") + "log_every = 1\n"),
            told)
       .train();
@@ -168,9 +92,9 @@ TEST_P(VerticalSync, ForwardsABatchWithOneVersionInAllBlocks) {
 
 TEST_P(VerticalSync, KeepsAsManyVersionsAsThereAreBlocks) {
   const auto told = std::make_shared<BlockSink>();
-  Training(
-      small_experiment(net(GetParam().ranges, 0.05) + ddg("vertical_sync")),
-      told)
+  Training(small_experiment(delayed_net(GetParam().ranges, 0.05) +
+                            ddg("vertical_sync")),
+           told)
       .train();
   EXPECT_EQ(std::ssize(told->stashes), GetParam().blocks);
   for (const auto& [block, versions] : told->stashes)
@@ -183,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, VerticalSync, testing::ValuesIn(kCuts),
                          });
 
 TEST(VerticalSync, IsNotStashOnceWeightsMove) {
-  const std::string lines = net(kCuts[2].ranges, 0.05);
+  const std::string lines = delayed_net(kCuts[2].ranges, 0.05);
   EXPECT_NE(difference(applications(lines + ddg("vertical_sync")).at(1),
                        applications(lines + ddg("stash")).at(1)),
             "");
@@ -194,7 +118,7 @@ TEST(VerticalSync, GoesWithOtherDelays) {
   for (const char* order : {"A", "B"}) {
     const auto told = std::make_shared<BlockSink>();
     Training(
-        small_experiment(net(kCuts[2].ranges, 0.05) +
+        small_experiment(delayed_net(kCuts[2].ranges, 0.05) +
                          "boundary = {policy = 'fully_decoupled', order = '" +
                          order + "', weights = 'vertical_sync'}\n"),
         told)
@@ -204,16 +128,16 @@ TEST(VerticalSync, GoesWithOtherDelays) {
         EXPECT_EQ(version, versions.at(1)) << order << batch << block;
   }
   const NamedTensors in_three =
-      trained(net(kCuts[2].ranges, 0.05) + ddg("vertical_sync") +
+      trained(delayed_net(kCuts[2].ranges, 0.05) + ddg("vertical_sync") +
               "accumulate = {batches = 2}\n");
-  EXPECT_NE(difference(in_three, trained(net("1", 0.05) + kBackprop +
+  EXPECT_NE(difference(in_three, trained(delayed_net("1", 0.05) + kBackprop +
                                          "accumulate = {batches = 2}\n")),
             "");
 }
 
 TEST(VerticalSync, BeginsAboveACutAnew) {
   const std::string rest =
-      net(kCuts[2].ranges, 0.05) +
+      delayed_net(kCuts[2].ranges, 0.05) +
       "boundary = {1 = {policy = 'local_loss'}, 2 = {policy = "
       "'delayed_gradient', weights = 'vertical_sync'}}\n";
   const auto told = std::make_shared<BlockSink>();
@@ -227,7 +151,7 @@ TEST(VerticalSync, BeginsAboveACutAnew) {
 
 /// A phase begins with an empty pipe, at the weights that it finds.
 TEST(VerticalSync, BeginsInAPhaseOfATimetableAnew) {
-  const std::string before = net(kCuts[2].ranges, 0.05) +
+  const std::string before = delayed_net(kCuts[2].ranges, 0.05) +
                              "boundary = {policy = 'backprop'}\n"
                              "timetable = [{turn = 10, ";
   const auto told = std::make_shared<BlockSink>();
@@ -245,8 +169,9 @@ TEST(VerticalSync, BeginsInAPhaseOfATimetableAnew) {
 
 TEST(VerticalSync, RefusesWhatItDoesNotFit) {
   const auto refused = [](const std::string& boundary) {
-    return
-        [boundary] { small_experiment(net(kCuts[2].ranges, 0.05) + boundary); };
+    return [boundary] {
+      small_experiment(delayed_net(kCuts[2].ranges, 0.05) + boundary);
+    };
   };
   const std::string one =
       "{policy = 'delayed_gradient', weights = 'vertical_sync'}";

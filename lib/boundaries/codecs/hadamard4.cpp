@@ -1,0 +1,219 @@
+// Four bits for a number: each row, in groups of up to 128, is multiplied by
+// signs and rotated by a Hadamard matrix, then written in 7ths of the group's
+// largest magnitude, -7..7, to the nearest, half to even. The rotation spreads
+// an outlier over its group, so that its neighbours keep their bits (QuaRot:
+// Ashkboos et al. 2024, arXiv:2404.00456, section 3; the same for what one
+// worker sends another: Suresh et al. 2017, arXiv:1611.00429, section 3). It is
+// orthogonal, so the squared error of a group is that of its codes.
+//
+// Rows are int8's: a sample, of a sequence a place in it. A group has as many
+// numbers as a power of two, the row's last one zeros at its end; one with an
+// infinity or NaN becomes NaN throughout.
+//
+// Parts: a byte, for the caller; codes, two in a byte [groups, length / 2];
+// scales [groups]; and two bytes repeated, which carry what a shape can: the
+// tensor's sizes, and the order in which its dimensions lie in memory.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lib/base/error.h"
+#include "lib/boundaries/codecs/codec.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kName = "hadamard4";
+constexpr std::int64_t kLongestGroup = 128;
+constexpr std::int64_t kMaps = 4;  // dimensions of [N, C, H, W]
+constexpr int kLargestCode = 7;
+constexpr int kShift = 8;  // codes are written without a sign
+constexpr int kBitsOfACode = 4;
+constexpr int kCodes = 1 << kBitsOfACode;
+
+using Sizes = std::vector<std::int64_t>;
+
+/// Numbers of a row, and of a group of it.
+struct Groups {
+  std::int64_t row = 1;
+  std::int64_t length = 2;
+  std::int64_t in_row = 1;
+  std::int64_t count = 0;
+};
+
+Groups groups_of(at::IntArrayRef sizes) {
+  std::int64_t rows = 1;
+  Groups groups;
+  const auto dims = static_cast<std::int64_t>(sizes.size());
+  for (std::int64_t i = 0; i < dims; ++i) {
+    const bool counts = dims < kMaps ? i + 1 < dims : i == 0;
+    (counts ? rows : groups.row) *= sizes[static_cast<std::size_t>(i)];
+  }
+  const auto wanted = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(2, std::min(groups.row, kLongestGroup)));
+  groups.length = static_cast<std::int64_t>(std::bit_ceil(wanted));
+  groups.in_row = (groups.row + groups.length - 1) / groups.length;
+  groups.count = rows * groups.in_row;
+  return groups;
+}
+
+/// Fixed signs, without which numbers that are alike would all go into one.
+at::Tensor signs_of(const Groups& groups, const at::TensorOptions& options) {
+  constexpr std::uint64_t kOddConstant = 0x9e3779b97f4a7c15;  // golden ratio
+  std::vector<float> signs;
+  for (std::int64_t i = 0; i < groups.length; ++i) {
+    const std::uint64_t mixed =
+        static_cast<std::uint64_t>(i + 1) * kOddConstant;
+    signs.push_back(std::popcount(mixed) % 2 == 0 ? 1.0F : -1.0F);
+  }
+  return at::tensor(signs).to(options.device());
+}
+
+/// The product of each group [groups, length] with the Hadamard matrix, by sums
+/// and differences in a fixed order, scaled to keep lengths.
+at::Tensor rotated(at::Tensor groups) {
+  const std::int64_t length = groups.size(1);
+  for (std::int64_t half = 1; half < length; half *= 2) {
+    const at::Tensor pairs =
+        groups.view({groups.size(0), length / (2 * half), 2, half});
+    const at::Tensor left = pairs.select(2, 0);
+    const at::Tensor right = pairs.select(2, 1);
+    groups = at::stack({left + right, left - right}, 2)
+                 .view({groups.size(0), length});
+  }
+  return groups * (1 / std::sqrt(static_cast<double>(length)));
+}
+
+at::Tensor in_groups(const at::Tensor& values, const Groups& groups) {
+  const at::Tensor rows = values.contiguous().view({-1, groups.row});
+  const std::int64_t more = groups.in_row * groups.length - groups.row;
+  return at::constant_pad_nd(rows, {0, more}).view({-1, groups.length});
+}
+
+/// Dimensions from that of the largest stride to that of the least.
+Sizes order_of(const at::Tensor& tensor) {
+  Sizes order(static_cast<std::size_t>(tensor.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) {
+                     return tensor.stride(a) > tensor.stride(b);
+                   });
+  return order;
+}
+
+/// The values, dense, with their dimensions in that order in memory.
+at::Tensor laid_out(const at::Tensor& values, const Sizes& order) {
+  const at::Tensor ordered = values.permute(order).contiguous();
+  Sizes back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  return ordered.permute(back);
+}
+
+at::Tensor shape_alone(const Sizes& sizes, const at::Tensor& byte) {
+  return byte.expand(sizes);
+}
+
+class Hadamard4 final : public Codec {
+ public:
+  std::string_view name() const override { return kName; }
+
+  bool takes(at::ScalarType) const override { return true; }
+
+  Tensors encode(const at::Tensor& values) const override {
+    const at::NoGradGuard no_grad;
+    const at::Tensor byte = at::zeros({}, values.options().dtype(at::kByte));
+    Sizes order = order_of(values);
+    for (std::int64_t& place : order) ++place;  // no size is 0
+    const Groups groups = groups_of(values.sizes());
+    Tensors parts = {byte};
+    if (values.numel() > 0) {
+      const at::Tensor turned = rotated(in_groups(values, groups) *
+                                        signs_of(groups, values.options()));
+      const at::Tensor scales = std::get<0>(turned.abs().max(1)) / kLargestCode;
+      // A group of zeros has 0 / 0.
+      const at::Tensor codes = (turned / scales.unsqueeze(1))
+                                   .round()
+                                   .nan_to_num(0, 0, 0)
+                                   .add(kShift)
+                                   .to(at::kByte)
+                                   .view({-1, groups.length / 2, 2});
+      parts.push_back(codes.select(2, 0) + codes.select(2, 1) * kCodes);
+      parts.push_back(scales);
+    } else {
+      parts.push_back(at::empty({0, 1}, byte.options()));
+      parts.push_back(at::empty({0}, values.options()));
+    }
+    parts.push_back(shape_alone(values.sizes().vec(), byte));
+    parts.push_back(shape_alone(order, byte));
+    return parts;
+  }
+
+  at::Tensor decode(const Tensors& parts) const override {
+    const at::NoGradGuard no_grad;
+    const Sizes order = check(parts);
+    const at::IntArrayRef sizes = parts[3].sizes();
+    const at::Tensor& scales = parts[2];
+    if (parts[3].numel() == 0)
+      return laid_out(at::empty(sizes, scales.options()), order);
+    const Groups groups = groups_of(sizes);
+    const at::Tensor& bytes = parts[1];
+    const at::Tensor codes =
+        at::stack({bytes.bitwise_and(kCodes - 1),
+                   bytes.bitwise_right_shift(kBitsOfACode)},
+                  2)
+            .view({-1, groups.length});
+    const at::Tensor turned =
+        (codes.to(at::kFloat) - kShift) * scales.unsqueeze(1);
+    const at::Tensor rows =
+        (rotated(turned) * signs_of(groups, scales.options()))
+            .view({-1, groups.in_row * groups.length})
+            .narrow(1, 0, groups.row);
+    return laid_out(rows.reshape(sizes), order);
+  }
+
+ private:
+  /// The order of the dimensions. Throws LinkError.
+  static Sizes check(const Tensors& parts) {
+    constexpr std::array kTypes = {at::kByte, at::kByte, at::kFloat, at::kByte,
+                                   at::kByte};
+    const auto refuse = [] {
+      throw LinkError("what came is not a tensor as codec {} sends it", kName);
+    };
+    if (parts.size() != kTypes.size()) refuse();
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (parts[i].scalar_type() != kTypes.at(i)) refuse();
+    const at::Tensor& shape = parts[3];
+    const Groups groups = groups_of(shape.sizes());
+    const std::int64_t count = shape.numel() > 0 ? groups.count : 0;
+    const Sizes codes = {count, shape.numel() > 0 ? groups.length / 2 : 1};
+    if (parts[1].sizes() != codes || parts[2].sizes() != Sizes{count} ||
+        parts[4].dim() != shape.dim())
+      refuse();
+    Sizes order = parts[4].sizes().vec();
+    for (std::int64_t& place : order) --place;
+    Sizes sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+      if (sorted[i] != static_cast<std::int64_t>(i)) refuse();
+    return order;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Codec> make_hadamard4() {
+  return std::make_shared<Hadamard4>();
+}
+
+}  // namespace sluice
