@@ -129,8 +129,10 @@ TEST_P(EveryOptimizer, ScalesRateAndDecayByGroup) {
 TEST_P(EveryOptimizer, ComesNearTheMinimumOfAQuadratic) {
   const NamedTensors named = parameters({"w"});
   const auto optimizer = make_optimizer(options(), named);
+  // A step of lars is a thousandth of the weights' length at rate 1.
+  const double rate = GetParam().name == "lars" ? 300 : 3;
   for (int step = 0; step < 300; ++step)
-    optimizer->step({named[0].second.clone()}, 3.0 / (step + 30));
+    optimizer->step({named[0].second.clone()}, rate / (step + 30));
   EXPECT_LT(named[0].second.abs().max().item<double>(), 0.5);
 }
 
