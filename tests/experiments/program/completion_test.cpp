@@ -54,7 +54,7 @@ TEST(Completion, CompletionOfCommandsAndOptions) {
 TEST(Completion, CompletionOfKeysBehindTheConfig) {
   EXPECT_THAT(ways({"run", "a.toml", "optimizer.l"}),
               ElementsAre("optimizer.lr=", "optimizer.lr_for_batch=",
-                          "optimizer.lr_decay="));
+                          "optimizer.lr_decay=", "optimizer.look_ahead="));
   EXPECT_THAT(ways({"run", "a.toml", "batch_size=3", "--resume", "eng"}),
               ElementsAre("engine="));
   EXPECT_THAT(ways({"data", "order", "a.toml", "seed"}), ElementsAre("seed="));
