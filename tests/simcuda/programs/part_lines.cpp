@@ -105,6 +105,7 @@ const LinesByName kLinesOfParts = {
      sized("patch = 4, layers = 2, width = 8, token_hidden = 4, channel_hidden "
            "= 8")},
     {"models/gpt", "TEXT" + sized("layers = 2, width = 8, heads = 2")},
+    {"models/llama", "TEXT" + sized("layers = 2, width = 8, heads = 2")},
     {"models/lstm", "TEXT" + sized("layers = 2, width = 8")},
     {"models/layers",
      sized("layer = [{type = 'flatten'}, {type = 'linear', outputs = 10}, "
