@@ -73,7 +73,7 @@ std::string key_of(const OpRow& row) {
 
 /// How tensors at a boundary are written: with the state of training, or
 /// without.
-struct Written {
+struct Writing {
   Precision precision = Precision::fp32;
   const Codec* codec = nullptr;
   bool in_training = true;
@@ -82,7 +82,7 @@ struct Written {
 /// Bytes of h_k for so many samples, as a message carries it: of a codec that
 /// remembers samples, one that comes later than the first of each.
 double packed_bytes(const SampleShape& shape, std::int64_t samples,
-                    const Written& how) {
+                    const Writing& how) {
   std::vector<std::int64_t> sizes = {samples};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   const auto type =
@@ -102,10 +102,10 @@ double packed_bytes(const SampleShape& shape, std::int64_t samples,
 
 /// Bytes of many samples, from those of one and what another one adds.
 double bytes_of_batch(const SampleShape& shape, std::int64_t samples,
-                      const Written& how) {
+                      const Writing& how) {
   const double one = packed_bytes(shape, 1, how);
-  return one + static_cast<double>(samples - 1) *
-                   (packed_bytes(shape, 2, how) - one);
+  return one +
+         static_cast<double>(samples - 1) * (packed_bytes(shape, 2, how) - one);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/boundaries/codecs/coded.h"
 #include "lib/boundaries/codecs/codec.h"
+#include "lib/boundaries/codecs/coded.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {

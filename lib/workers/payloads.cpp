@@ -42,7 +42,8 @@ Payload unpack_up(const Message& message, const BlockPlan& plan,
   return payload;
 }
 
-void pack_down(const DownPayload& down, const Coding& coding, Message& message) {
+void pack_down(const DownPayload& down, const Coding& coding,
+               Message& message) {
   for (std::size_t way = 0; way < down.gradients.size(); ++way)
     pack(down.gradients[way], gradient_name(way), coding, message);
   if (!down.answer.empty()) pack(down.answer, kAnswer, message);

@@ -37,9 +37,9 @@ inline constexpr const char* kLosses = "losses";
 std::string gradient_name(std::size_t way);
 
 // Messages of a boundary. A coding is that of the boundary's codec for this
-// direction; without one tensors go as they are. Through it go activations, of evaluations too, and all gradients at
-// h_k; what upper ends answer beside them, inputs that go down again, losses,
-// labels and attachments don't.
+// direction; without one tensors go as they are. Through it go activations, of
+// evaluations too, and all gradients at h_k; what upper ends answer beside
+// them, inputs that go down again, losses, labels and attachments don't.
 
 /// Puts h_k, the labels and the attachments of those names into a message.
 void pack_up(const Tensors& outputs, const Payload& fed,

@@ -81,12 +81,12 @@ void Seat::send_up(Message message, const Tensors& outputs,
   if (is_last()) return;
   if (message.kind == MessageKind::activation) {
     const auto samples = fed.attachments.find(kSampleIds);
-    pack_up(outputs, fed, plan().relays,
-            coded_above_.activation(
-                message.batch % plan().micro_batches.in_turn(),
-                samples != fed.attachments.end() ? samples->second
-                                                 : at::Tensor()),
-            message);
+    pack_up(
+        outputs, fed, plan().relays,
+        coded_above_.activation(
+            message.batch % plan().micro_batches.in_turn(),
+            samples != fed.attachments.end() ? samples->second : at::Tensor()),
+        message);
   } else {
     pack_up(outputs, fed, {}, coded_above_.lone_activation(), message);
   }
@@ -162,9 +162,9 @@ DownPayload Seat::to_send_again(const DownPayload& down,
                                 const Message& message) const {
   DownPayload kept = down;
   if (coded_below_.remembers_gradients() && under_way_below() > 0)
-    kept.gradients = unpack_down(message, plan(), coded_below_.lone_gradient(),
-                                 device())
-                         .gradients;
+    kept.gradients =
+        unpack_down(message, plan(), coded_below_.lone_gradient(), device())
+            .gradients;
   return kept;
 }
 

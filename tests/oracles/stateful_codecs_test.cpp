@@ -90,7 +90,8 @@ Tensors plainly_trained(const Experiment& experiment, const Tensors& first,
     const at::Tensor h =
         at::relu(at::linear(batch.inputs.flatten(1), weights[0], weights[1]));
     const at::Tensor came = boundary.up(h.detach(), batch.ids).requires_grad_();
-    const at::Tensor hidden = at::relu(at::linear(came, weights[2], weights[3]));
+    const at::Tensor hidden =
+        at::relu(at::linear(came, weights[2], weights[3]));
     const at::Tensor loss = at::cross_entropy_loss(
         at::linear(hidden, weights[4], weights[5]), batch.labels);
     Tensors gradients = torch::autograd::grad(
@@ -136,10 +137,10 @@ TEST(CodecsOfPlainAutograd, TopKHasItsWeightsOver30Turns) {
 }
 
 TEST(CodecsOfPlainAutograd, TopKWithoutFeedbackHasItsWeightsOver30Turns) {
-  EXPECT_LT(distance_from(
-                "{name = 'top_k', ratio = 0.2, error_feedback = false}",
-                plain_top_k(5, false)),
-            1e-5);
+  EXPECT_LT(
+      distance_from("{name = 'top_k', ratio = 0.2, error_feedback = false}",
+                    plain_top_k(5, false)),
+      1e-5);
 }
 
 TEST(CodecsOfPlainAutograd, DeltaHasItsWeightsOver30Turns) {

@@ -217,9 +217,10 @@ std::vector<KnownKey> known_keys() {
       .path = "boundary.codec.name",
       .type = "string",
       .default_value = toml_string("none"),
-      .text = "the codec, where boundary.codec is a table with its options: "
-              "codec = {name = \"top_k\", ratio = 0.1}; or one of each "
-              "direction, {up = \"top_k\", down = {name = \"int8\"}}",
+      .text =
+          "the codec, where boundary.codec is a table with its options: "
+          "codec = {name = \"top_k\", ratio = 0.1}; or one of each "
+          "direction, {up = \"top_k\", down = {name = \"int8\"}}",
       .choices = names_of(codecs())};
   const Experiment defaults =
       read_experiment({.value = ConfigNode::Table{}}, "");

@@ -194,8 +194,7 @@ BoundaryCodecs read_codec(Fields& fields, const std::string& key,
                                 "codec = {{up = \"{0}\", down = \"int8\"}}, "
                                 "or down = \"none\"",
                                 name));
-    if (row.make.configure != nullptr)
-      return row.make.configure(options, ways);
+    if (row.make.configure != nullptr) return row.make.configure(options, ways);
     const std::shared_ptr<const Codec> codec = row.make();
     return BoundaryCodecs{codec, codec};
   };

@@ -32,9 +32,9 @@ struct TextOptions {
 /// Inputs are int64 [N, T]; labels, int64 [N, T], are the tokens that follow
 /// each. Evaluations see windows of T tokens, one after the other. So does an
 /// epoch of training, but unless they are fixed its first window starts at an
-/// offset below T that is keyed by (seed, epoch); then they are shuffled. The file is gone through
-/// once at the start, for its size and vocabulary. Throws UserError when it
-/// can't be read, or is too short for a window.
+/// offset below T that is keyed by (seed, epoch); then they are shuffled. The
+/// file is gone through once at the start, for its size and vocabulary. Throws
+/// UserError when it can't be read, or is too short for a window.
 DataSet open_text(const std::string& path, const TextOptions& options);
 
 /// The option `file`, below the root or absolute; as bytes or, with

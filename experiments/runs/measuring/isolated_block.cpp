@@ -174,11 +174,10 @@ const Message& IsolatedBlock::gradient() {
         gradients_like(features, plan(), above.leaving, codecs.down.get());
     if (above.answers())
       pack(answer_above(experiment_, block_), kAnswer, gradient_);
-    if (above.returns_input)
-      pack(features, kReturned, gradient_);
+    if (above.returns_input) pack(features, kReturned, gradient_);
     if (experiment_.assist.is_on())
-      pack({at::zeros({features.front().size(0)}, at::kDouble)},
-           kLosses, gradient_);
+      pack({at::zeros({features.front().size(0)}, at::kDouble)}, kLosses,
+           gradient_);
   }
   return gradient_;
 }

@@ -27,9 +27,11 @@ std::shared_ptr<const Codec> MakeCodec::operator()() const {
 std::span<const CodecRow> codecs() {
   static constexpr CodecRow kRows[] = {
       {"none", "tensors as they are", {make_none}},
-      {"fp16", "2 bytes: 11 significant bits, magnitudes up to 65504",
+      {"fp16",
+       "2 bytes: 11 significant bits, magnitudes up to 65504",
        {make_fp16}},
-      {"bf16", "2 bytes: 8 significant bits, magnitudes as float32",
+      {"bf16",
+       "2 bytes: 8 significant bits, magnitudes as float32",
        {make_bf16}},
       {"int8",
        "1 byte, and 4 per row: 127ths of the row's largest magnitude; a row is "

@@ -111,8 +111,7 @@ class Quantiser {
     const at::Tensor scales =
         std::get<0>(differences.abs().max(1, /*keepdim=*/true)) / largest();
     // A row of zeros has 0 / 0.
-    const at::Tensor codes =
-        (differences / scales).round().nan_to_num(0, 0, 0);
+    const at::Tensor codes = (differences / scales).round().nan_to_num(0, 0, 0);
     return {(bits_ == kEightBits ? codes.to(at::kChar) : in_halves(codes))
                 .reshape(sizes_of_codes(n)),
             scales.view(sizes_of_scales(n))};
@@ -132,9 +131,7 @@ class Quantiser {
   }
 
  private:
-  double largest() const {
-    return static_cast<double>((1 << (bits_ - 1)) - 1);
-  }
+  double largest() const { return static_cast<double>((1 << (bits_ - 1)) - 1); }
   /// Bytes of a row whose numbers have half a byte each.
   std::int64_t half() const { return (row_.length() + 1) / 2; }
 
@@ -171,8 +168,8 @@ struct SplitBatch {
 
 /// Activations of the samples that have come, as they were decoded.
 struct SampleTable {
-  at::Tensor rows;               ///< [samples, numbers] float32
-  std::vector<bool> is_known;    ///< by sample
+  at::Tensor rows;             ///< [samples, numbers] float32
+  std::vector<bool> is_known;  ///< by sample
 
   SplitBatch split(const std::vector<std::int64_t>& samples) const {
     SplitBatch split;
@@ -197,8 +194,7 @@ bool are_different(std::vector<std::int64_t> samples) {
   return std::adjacent_find(samples.begin(), samples.end()) == samples.end();
 }
 
-class Delta final : public Codec,
-                    public std::enable_shared_from_this<Delta> {
+class Delta final : public Codec, public std::enable_shared_from_this<Delta> {
  public:
   explicit Delta(const DeltaOptions& options) : options_(options) {}
 
@@ -210,11 +206,11 @@ class Delta final : public Codec,
 
   Tensors encode(const at::Tensor& values) const override {
     const at::NoGradGuard no_grad;
-    const Quantiser quantiser(options_.bits, numbers_of_sample(values.sizes().vec()));
+    const Quantiser quantiser(options_.bits,
+                              numbers_of_sample(values.sizes().vec()));
     const std::int64_t rows = values.dim() == 0 ? 1 : values.size(0);
     return parts_of(
-        values,
-        at::empty({0}, values.options().dtype(at::kInt)),
+        values, at::empty({0}, values.options().dtype(at::kInt)),
         at::empty(quantiser.sizes_of_codes(0),
                   values.options().dtype(quantiser.type_of_codes())),
         at::empty(quantiser.sizes_of_scales(0), values.options()),
@@ -254,7 +250,7 @@ class Delta final : public Codec,
   /// The layout of a message with so many samples that are known, and others.
   /// Throws LinkError where that can't be.
   CodedLayout check(const Tensors& parts, std::int64_t known,
-               std::int64_t others) const {
+                    std::int64_t others) const {
     if (parts.size() != kParts ||
         parts[kByte].scalar_type() != at::ScalarType::Byte)
       refuse_parts(kDelta);
@@ -316,13 +312,12 @@ class DeltaEnd final : public CodecEnd {
     SampleTable& table = table_for(place.tensor, row.numbers, values.device());
     const SplitBatch split = table.split(samples);
     const at::Tensor rows = values.contiguous().view({-1, row.numbers});
-    const auto [codes, scales] =
-        Quantiser(codec_->options().bits, row)
-            .encode(chosen(rows, split.known_places),
-                    chosen(table.rows, split.known));
-    Tensors parts = Delta::parts_of(
-        values, place.samples.to(values.device(), at::kInt), codes, scales,
-        chosen(rows, split.other_places));
+    const auto [codes, scales] = Quantiser(codec_->options().bits, row)
+                                     .encode(chosen(rows, split.known_places),
+                                             chosen(table.rows, split.known));
+    Tensors parts =
+        Delta::parts_of(values, place.samples.to(values.device(), at::kInt),
+                        codes, scales, chosen(rows, split.other_places));
     take(parts, row, split, table);
     return parts;
   }
@@ -333,21 +328,21 @@ class DeltaEnd final : public CodecEnd {
     check_part(parts[kSamples], at::kInt, {parts[kSamples].numel()}, kDelta);
     if (parts[kSamples].numel() == 0) return codec_->decode(parts);
     const std::vector<std::int64_t> samples = numbers_in(parts[kSamples]);
-    const std::int64_t numbers = parts[kOthers].dim() == 2
-                                     ? parts[kOthers].size(1)
-                                     : std::int64_t{-1};
+    const std::int64_t numbers =
+        parts[kOthers].dim() == 2 ? parts[kOthers].size(1) : std::int64_t{-1};
     if (std::ssize(samples) != rows || !are_samples(samples) || numbers < 0 ||
         !fits(numbers) || !is_like(place.tensor, numbers))
       refuse_parts(kDelta);
     const auto found = tables_.find(place.tensor);
     const SplitBatch split =
         found == tables_.end()
-            ? SampleTable{{}, std::vector<bool>(
-                                  static_cast<std::size_t>(site_.samples))}
+            ? SampleTable{{},
+                          std::vector<bool>(
+                              static_cast<std::size_t>(site_.samples))}
                   .split(samples)
             : found->second.split(samples);
-    const CodedLayout layout = codec_->check(parts, std::ssize(split.known),
-                                        std::ssize(split.others));
+    const CodedLayout layout =
+        codec_->check(parts, std::ssize(split.known), std::ssize(split.others));
     SampleTable& table =
         table_for(place.tensor, numbers, parts[kOthers].device());
     return laid_out(take(parts, numbers_of_sample(layout.sizes), split, table),
@@ -403,7 +398,8 @@ class DeltaEnd final : public CodecEnd {
   /// Rows of a tensor, by their indices on the host.
   static at::Tensor chosen(const at::Tensor& rows,
                            const std::vector<std::int64_t>& indices) {
-    return rows.index_select(0, at::tensor(indices, at::kLong).to(rows.device()));
+    return rows.index_select(0,
+                             at::tensor(indices, at::kLong).to(rows.device()));
   }
 
   std::int64_t bytes_for(std::int64_t numbers) const {
@@ -450,10 +446,9 @@ class DeltaEnd final : public CodecEnd {
   /// Decodes the rows of a batch, and keeps them.
   at::Tensor take(const Tensors& parts, const SampleRow& row,
                   const SplitBatch& split, SampleTable& table) const {
-    const at::Tensor known =
-        Quantiser(codec_->options().bits, row)
-            .decode(parts[kDifferences], parts[kScales],
-                    chosen(table.rows, split.known));
+    const at::Tensor known = Quantiser(codec_->options().bits, row)
+                                 .decode(parts[kDifferences], parts[kScales],
+                                         chosen(table.rows, split.known));
     const at::Tensor rows = at::empty(
         {std::ssize(split.known) + std::ssize(split.others), row.numbers},
         table.rows.options());
@@ -489,14 +484,16 @@ BoundaryCodecs configure_delta(Fields& options, CodecWays /*ways*/) {
                .unit = "bits",
                .min = kFourBits,
                .max = kExactBits});
-  if (read.bits != kFourBits && read.bits != kEightBits && read.bits != kExactBits)
+  if (read.bits != kFourBits && read.bits != kEightBits &&
+      read.bits != kExactBits)
     options.reject("bits", "is 4, 8 or 32");
-  options.key("limit_mb", read.limit_mb,
-              {.text = "most memory that an end may take for the activations of "
-                       "all samples, float32; more is refused",
-               .unit = "MB",
-               .min = 1,
-               .max = 1e6});
+  options.key(
+      "limit_mb", read.limit_mb,
+      {.text = "most memory that an end may take for the activations of "
+               "all samples, float32; more is refused",
+       .unit = "MB",
+       .min = 1,
+       .max = 1e6});
   return {.up = std::make_shared<Delta>(read), .down = nullptr};
 }
 

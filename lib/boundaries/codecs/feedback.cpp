@@ -45,7 +45,7 @@ class Feedback final : public CodecEnd {
     NamedTensors all;
     for (const auto& [name, held] : held_)
       all.emplace_back(name, held.to(at::kCPU, /*non_blocking=*/false,
-                                        /*copy=*/true));
+                                     /*copy=*/true));
     return all;
   }
 

@@ -27,9 +27,9 @@ bool are_countable(const std::vector<std::int64_t>& sizes) {
 }  // namespace
 
 CodedLayout coded_layout_of(const at::Tensor& tensor) {
-  CodedLayout layout{tensor.sizes().vec(),
-                std::vector<std::int64_t>(
-                    static_cast<std::size_t>(tensor.dim()))};
+  CodedLayout layout{
+      tensor.sizes().vec(),
+      std::vector<std::int64_t>(static_cast<std::size_t>(tensor.dim()))};
   std::iota(layout.order.begin(), layout.order.end(), 0);
   std::stable_sort(layout.order.begin(), layout.order.end(),
                    [&](std::int64_t a, std::int64_t b) {
@@ -58,7 +58,7 @@ void add_layout(const CodedLayout& layout, const at::TensorOptions& options,
 }
 
 CodedLayout layout_in(const Tensors& parts, std::size_t at,
-                 std::string_view codec) {
+                      std::string_view codec) {
   if (parts.size() < at + 2) refuse_parts(codec);
   const at::Tensor& shape = parts[at];
   CodedLayout layout{shape.sizes().vec(), parts[at + 1].sizes().vec()};

@@ -29,7 +29,8 @@ void add_layout(const CodedLayout& layout, const at::TensorOptions& options,
 /// The layout in two parts of a message, the first of them at `at`. Throws
 /// LinkError, in the name of the codec, where add_layout() can't have made
 /// them.
-CodedLayout layout_in(const Tensors& parts, std::size_t at, std::string_view codec);
+CodedLayout layout_in(const Tensors& parts, std::size_t at,
+                      std::string_view codec);
 
 /// Numbers of a size that belong together: of images [N, C, H, W] (and of more
 /// dimensions) a row is a sample; of [N, C] too; of a sequence [N, T, C] a

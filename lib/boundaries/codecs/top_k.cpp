@@ -83,8 +83,9 @@ class TopKCodec final : public Codec {
   }
 
   std::unique_ptr<CodecEnd> sender(const CodecSite&) const override {
-    return has_feedback_ ? with_feedback(std::make_shared<TopKCodec>(ratio_, false))
-                         : nullptr;
+    return has_feedback_
+               ? with_feedback(std::make_shared<TopKCodec>(ratio_, false))
+               : nullptr;
   }
 
  private:
@@ -110,7 +111,8 @@ class TopKCodec final : public Codec {
     const std::vector<std::int64_t> sizes = {kept.rows.count, kept.count};
     check_part(parts[1], at::kFloat, sizes, kTopK);
     check_part(parts[2], type_of_places(kept.rows.length), sizes, kTopK);
-    if (parts[2].numel() > 0 && !are_places(parts[2], kept)) refuse_parts(kTopK);
+    if (parts[2].numel() > 0 && !are_places(parts[2], kept))
+      refuse_parts(kTopK);
     return layout;
   }
 

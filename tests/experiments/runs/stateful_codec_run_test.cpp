@@ -32,9 +32,11 @@ using testing::ThrowsMessage;
 
 // The options of the tests here, as TOML.
 constexpr const char* kTopK = "{name = 'top_k', ratio = 0.2}";
-constexpr const char* kDelta = "{up = {name = 'delta', bits = 4}, down = 'top_k'}";
+constexpr const char* kDelta =
+    "{up = {name = 'delta', bits = 4}, down = 'top_k'}";
 constexpr const char* kAll = "{name = 'top_k', ratio = 1.0}";
-constexpr const char* kExact = "{up = {name = 'delta', bits = 32}, down = 'none'}";
+constexpr const char* kExact =
+    "{up = {name = 'delta', bits = 32}, down = 'none'}";
 
 NamedTensors trained(const std::string& lines) {
   Training training(small_experiment(lines));
@@ -55,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
     Policies, PolicyWithState,
     testing::Values("policy = 'backprop'", "policy = 'delayed_gradient'",
                     "policy = 'local_loss'", "policy = 'local_loss', reach = 1",
-                    "policy = 'features_replay'", "policy = 'fully_decoupled'",
+                    "policy = 'features_replay', statistics = 'replay'", "policy = 'fully_decoupled'",
                     "policy = 'penalty', memory = 'sample'",
                     "policy = 'synthetic_gradient', unlock = {hidden = 1, "
                     "width = 16, optimizer = {name = 'sgd', lr = 0.01}}"));
@@ -75,7 +77,7 @@ TEST_P(PolicyWithState, WithFewerHasOtherBits) {
   EXPECT_NE(difference(coded, sparse), "");
 }
 
-TEST(StatefulCodecRun, OfMapsInAnyLayoutHasTheBitsWithoutACodec) {
+TEST(StatefulCodecRun, MapsInAnyLayoutHaveTheBitsWithoutACodec) {
   const auto weights = [](const std::string& codec) {
     return trained(
         "blocks = 2\nturns = 12\nmodel = {name = 'resnet', depth = 8, width = "
@@ -91,8 +93,8 @@ TEST(StatefulCodecRun, OfMapsInAnyLayoutHasTheBitsWithoutACodec) {
 // What is held belongs to the rows of a micro-batch, and a sample to itself.
 TEST(StatefulCodecRun, HasTheSameBitsInEveryOrderOfAPipeline) {
   for (const char* codec : {kTopK, kDelta}) {
-    const std::string cut = net("policy = 'backprop'", codec) +
-                            "pipeline.micro_batches = 4\n";
+    const std::string cut =
+        net("policy = 'backprop'", codec) + "pipeline.micro_batches = 4\n";
     const NamedTensors turns = trained(cut);
     for (const char* order : {"gpipe", "1f1b", "zb-h1"})
       EXPECT_EQ(difference(trained(cut + "pipeline.order = '" + order + "'\n"),
@@ -103,15 +105,17 @@ TEST(StatefulCodecRun, HasTheSameBitsInEveryOrderOfAPipeline) {
 }
 
 TEST(StatefulCodecRun, TopKGoesWithReplicas) {
-  const std::string lines = net("policy = 'backprop'", kTopK) +
-                            "turns = 6\nreplicas.count = 2\n";
-  Training training(small_experiment(lines));
-  training.train();
-  EXPECT_EQ(difference(training.weights(1), training.weights(2)), "");
-  EXPECT_NE(difference(training.weights(1),
-                       trained(net("policy = 'backprop'", "'none'") +
-                               "turns = 6\nreplicas.count = 2\n")),
-            "");
+  const auto replicas = [](const std::string& codec) {
+    auto training = std::make_unique<Training>(small_experiment(
+        "blocks = 3\nmodel = {hidden = [24, 20, 16]}\nturns = 6\n"
+        "optimizer = {lr = 0.05}\nreplicas.count = 2\nboundary = {codec = " +
+        codec + "}\n"));
+    training->train();
+    return training;
+  };
+  const auto sparse = replicas(kTopK);
+  EXPECT_EQ(difference(sparse->weights(1), sparse->weights(2)), "");
+  EXPECT_NE(difference(sparse->weights(1), replicas("'none'")->weights(1)), "");
 }
 
 /// Block 1 alone; what it sends lies in `above`.
@@ -138,7 +142,7 @@ TEST(StatefulCodecRun, SendsTheBytesThatWerePredicted) {
       std::string(kDelta) + "}\n");
   const MessageBytes& bytes = experiment.costs.bytes.at(0);
   constexpr double kBatch = 32;
-  // Of a sample: its number, 24 halves of a byte, a scale and a label.
+  // A sample has its number, 24 halves of a byte, a scale and a label.
   EXPECT_EQ(bytes.activation, kBatch * (4 + 12 + 4 + 8) + 3);
   EXPECT_EQ(bytes.evaluation, kBatch * (24 * 4 + 8) + 3);
   EXPECT_EQ(bytes.gradient, kBatch * 2 * (4 + 1) + 3) << "5 % of 24 numbers";
@@ -169,10 +173,9 @@ class StatefulCodecResume : public Program,
                             public testing::WithParamInterface<RunCase> {
  protected:
   std::string run(const std::string& dir, const std::string& more) {
-    const std::string config =
-        write("config.toml",
-              config_with(net(GetParam().boundary, GetParam().codec) +
-                          "turns = 16\n" + GetParam().more));
+    const std::string config = write(
+        "config.toml", config_with(net(GetParam().boundary, GetParam().codec) +
+                                   GetParam().more));
     const Outcome outcome =
         sluice("run " + config + " engine=" + GetParam().engine + " --dir " +
                path(dir) + " " + more);
@@ -191,9 +194,10 @@ int kept_by_codecs(const std::string& checkpoint) {
 
 /// An epoch has ten turns; at turn 13 some samples have come twice.
 TEST_P(StatefulCodecResume, GivesTheBitsOfTheUninterruptedRun) {
-  const std::string whole = run("whole", "");
+  const std::string whole = run("whole", "turns=16");
   run("part", "turns=13 drain=false");
-  const Outcome resumed = sluice("run --resume " + path("part") + " turns=16");
+  const Outcome resumed =
+      sluice("run --resume " + path("part") + " turns=16 drain=true");
   ASSERT_EQ(resumed.status, 0) << resumed.text;
   const std::string part = checkpoint_folder(path("part/checkpoints"), 16);
   EXPECT_EQ(difference(load_weights(whole), load_weights(part)), "");
@@ -223,8 +227,9 @@ class StatefulCodecFaults : public Faults,
                             public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Codecs, StatefulCodecFaults,
-    testing::Values("boundary.codec={name=\"top_k\",ratio=0.2}",
-                    "boundary.codec={up={name=\"delta\",bits=4},down=\"top_k\"}"));
+    testing::Values(
+        "boundary.codec={name=\"top_k\",ratio=0.2}",
+        "boundary.codec={up={name=\"delta\",bits=4},down=\"top_k\"}"));
 
 // Gradients are in flight when the checkpoint is taken.
 TEST_P(StatefulCodecFaults, AKilledBlockLeavesNoTraceAfterTheRestart) {
@@ -233,18 +238,19 @@ TEST_P(StatefulCodecFaults, AKilledBlockLeavesNoTraceAfterTheRestart) {
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   expect_undisturbed("disturbed", codec);
   run_undisturbed("");
-  EXPECT_NE(difference(weights_at_end("disturbed"),
-                       weights_at_end("undisturbed")),
-            "");
+  EXPECT_NE(
+      difference(weights_at_end("disturbed"), weights_at_end("undisturbed")),
+      "");
 }
 
 class StatefulCodecProgram : public Program {};
 
 TEST_F(StatefulCodecProgram, EvaluatesACheckpointAsTheRunDid) {
   const auto text = [](const std::string& codec) {
-    return config_with("blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\n"
-                       "boundary = {policy = 'backprop', codec = " +
-                       codec + "}\n");
+    return config_with(
+        "blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\n"
+        "boundary = {policy = 'backprop', codec = " +
+        codec + "}\n");
   };
   for (const char* codec : {kTopK, kDelta}) {
     const std::string config = write("config.toml", text(codec));
@@ -271,15 +277,14 @@ TEST_F(StatefulCodecProgram, EvaluatesACheckpointAsTheRunDid) {
 }
 
 TEST_F(StatefulCodecProgram, IsPlannedAndListed) {
-  const std::string config = write(
-      "config.toml",
-      config_with("blocks = 2\nboundary = {codec = " + std::string(kDelta) +
-                  "}\n"));
+  const std::string config =
+      write("config.toml", config_with("blocks = 2\nboundary = {codec = " +
+                                       std::string(kDelta) + "}\n"));
   EXPECT_THAT(sluice("plan " + config).text,
               HasSubstr("boundary 1: backprop, codec delta up, top_k down"));
   EXPECT_THAT(sluice("list codecs delta").text,
               AllOf(HasSubstr("bits"), HasSubstr("limit_mb")));
-  EXPECT_THAT(sluice("help boundary.codec.up.ratio").text,
+  EXPECT_THAT(sluice("help config boundary.codec.up.ratio").text,
               HasSubstr("part of the numbers"));
 }
 
@@ -290,9 +295,10 @@ const ConfigNode& codec_in(const Experiment& experiment) {
 }
 
 Experiment with_codec(const std::string& codec, const std::string& more = "") {
-  return small_experiment("blocks = 2\nmodel = {hidden = [24, 20]}\nboundary = "
-                          "{codec = " +
-                          codec + "}\n" + more);
+  return small_experiment(
+      "blocks = 2\nmodel = {hidden = [24, 20]}\nboundary = "
+      "{codec = " +
+      codec + "}\n" + more);
 }
 
 TEST(StatefulCodecInAConfig, ANameStaysTheNameAlone) {
@@ -304,10 +310,10 @@ TEST(StatefulCodecInAConfig, ATableIsResolvedWithItsDefaults) {
   const Experiment read = with_codec("{name = 'top_k', ratio = 0.5}");
   EXPECT_EQ(codec_in(read).literal(),
             "{name = \"top_k\", ratio = 0.5, error_feedback = true}");
-  EXPECT_EQ(codec_in(with_codec("{up = {name = 'delta'}, down = 'int8'}"))
-                .literal(),
-            "{up = {name = \"delta\", bits = 4, limit_mb = 1024}, down = "
-            "\"int8\"}");
+  EXPECT_EQ(
+      codec_in(with_codec("{up = {name = 'delta'}, down = 'int8'}")).literal(),
+      "{up = {name = \"delta\", bits = 4, limit_mb = 1024}, down = "
+      "\"int8\"}");
   EXPECT_EQ(codec_in(with_codec("{down = {name = 'top_k'}}")).literal(),
             "{up = \"none\", down = {name = \"top_k\", ratio = 0.05, "
             "error_feedback = true}}");
@@ -373,11 +379,13 @@ TEST(StatefulCodecInAConfig, DeltaWantsSamplesThatComeAgainAndAllMessages) {
   EXPECT_THAT(refusal(delta, "replicas.count = 2\n"),
               HasSubstr("its codec 'delta' keeps something of every sample, "
                         "and replicas don't see the same ones"));
-  EXPECT_THAT(refusal(delta, "data = {train = 320, test = 64, augment = {crop "
-                             "= 2}}\n"),
+  EXPECT_THAT(refusal(delta,
+                      "data = {train = 320, test = 64, augment = {crop "
+                      "= 2}}\n"),
               HasSubstr("the same in every epoch"));
-  EXPECT_THAT(refusal(delta, "data = {train = 320, test = 64, echo = {times = "
-                             "2}}\n"),
+  EXPECT_THAT(refusal(delta,
+                      "data = {train = 320, test = 64, echo = {times = "
+                      "2}}\n"),
               HasSubstr("with data.echo a sample comes several times"));
   EXPECT_THAT(refusal(std::string(delta) +
                           ", policy = 'local_loss', buffer = {batches = 3}",

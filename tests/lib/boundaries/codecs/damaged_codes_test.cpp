@@ -43,8 +43,8 @@ class Damage {
         part = at::zeros({}, part.options()).expand(sizes());
         break;
       case 4:
-        std::swap(part, parts[static_cast<std::size_t>(
-                            below(std::ssize(parts)))]);
+        std::swap(part,
+                  parts[static_cast<std::size_t>(below(std::ssize(parts)))]);
         break;
       default:
         part = part.clone();

@@ -124,10 +124,8 @@ TEST(Delta, ErrorsOfASampleThatStaysVanish) {
   const at::Tensor features = numbers({2, 8}, 2);
   double error = 10;
   for (int visit = 0; visit < 4; ++visit) {
-    const double now = (stream.send(features, {0, 1}) - features)
-                           .abs()
-                           .max()
-                           .item<double>();
+    const double now =
+        (stream.send(features, {0, 1}) - features).abs().max().item<double>();
     EXPECT_LT(now, error / 5);
     error = now;
   }
@@ -145,11 +143,11 @@ TEST(Delta, BothEndsKeepTheSameBits) {
   }
 }
 
-TEST(Delta, Of32BitsHasTheBitsWithoutACodec) {
+TEST(Delta, DeltaOf32BitsHasTheBitsWithoutACodec) {
   const Stream stream(32);
   for (std::uint64_t turn = 1; turn < 5; ++turn) {
-    at::Tensor features = numbers({2, 3, 4, 5}, turn)
-                              .contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor features =
+        numbers({2, 3, 4, 5}, turn).contiguous(at::MemoryFormat::ChannelsLast);
     features[0][0][0][0] = -0.0F;
     features[1][2][3][4] = std::numeric_limits<float>::quiet_NaN();
     EXPECT_TRUE(are_same_bits(stream.send(features, {3, 5}), features));
@@ -164,8 +162,8 @@ TEST(Delta, SendsHalfABytePerNumberAndAScaleForEachRow) {
     const Stream stream(bits);
     Indices samples;
     for (std::int64_t i = 0; i < sizes[0]; ++i) samples.push_back(i);
-    const std::size_t first = payload_bytes(
-        stream.packed(numbers(sizes), samples));
+    const std::size_t first =
+        payload_bytes(stream.packed(numbers(sizes), samples));
     const at::Tensor plain = numbers(sizes);
     EXPECT_EQ(first, plain.nbytes() + 4 * samples.size() + 3);
     return payload_bytes(stream.packed(plain, samples));
@@ -255,8 +253,11 @@ TEST(Delta, HasThreeNumbersOfBits) {
 
 TEST(Delta, RefusesBatchesWhoseRowsAreNoSamples) {
   const Stream stream(4);
-  EXPECT_THAT([&] { stream.packed(numbers({4, 8}), {0, 1}); },
-              ThrowsMessage<UserError>(HasSubstr("2 samples has 4 rows")));
+  EXPECT_THAT(
+      [&] {
+        stream.packed(numbers({4, 8}), {0, 1});
+      },
+      ThrowsMessage<UserError>(HasSubstr("2 samples has 4 rows")));
 }
 
 class HostileDelta : public testing::Test {

@@ -50,16 +50,17 @@ bool are_same_bits(const at::Tensor& left, const at::Tensor& right) {
 
 TEST(TopK, KeepsTheLargestMagnitudesOfEachRow) {
   const at::Tensor row = at::tensor({1.0F, -5.0F, 0.5F, 3.0F, -2.0F, 0.0F});
-  EXPECT_TRUE(received(row.view({1, 6}), 0.5)
-                  .equal(at::tensor({0.0F, -5.0F, 0.0F, 3.0F, -2.0F, 0.0F})
-                             .view({1, 6})));
+  EXPECT_TRUE(
+      received(row.view({1, 6}), 0.5)
+          .equal(
+              at::tensor({0.0F, -5.0F, 0.0F, 3.0F, -2.0F, 0.0F}).view({1, 6})));
   const at::Tensor rows = numbers({4, 3, 20});
   const at::Tensor back = received(rows, 0.1);
   EXPECT_EQ(back.ne(0).sum().item<std::int64_t>(), 4 * 3 * 2);
   EXPECT_TRUE(back.ne(0).sum(2).eq(2).all().item<bool>());
 }
 
-TEST(TopK, OfEqualMagnitudesTakesTheFirst) {
+TEST(TopK, TakesTheFirstOfEqualMagnitudes) {
   const at::Tensor row = at::tensor({2.0F, -2.0F, 2.0F, -2.0F}).view({1, 4});
   EXPECT_TRUE(received(row, 0.5).equal(
       at::tensor({2.0F, -2.0F, 0.0F, 0.0F}).view({1, 4})));
@@ -75,7 +76,7 @@ TEST(TopK, SendsAValueAndAPlaceForEachThatIsKept) {
   EXPECT_EQ(bytes_of(numbers({1, 32769}), 0.001), 33U * 8 + shape(2));
 }
 
-TEST(TopK, OfAllHasTheBitsWithoutACodec) {
+TEST(TopK, TopKOfAllHasTheBitsWithoutACodec) {
   const Tensors all = {
       numbers({6, 10}),
       numbers({2, 3, 4, 5}),
@@ -88,8 +89,7 @@ TEST(TopK, OfAllHasTheBitsWithoutACodec) {
   for (const at::Tensor& tensor : all) {
     Message message;
     pack({tensor}, "h", message);
-    EXPECT_TRUE(
-        are_same_bits(received(tensor, 1), unpack(message, "h").at(0)))
+    EXPECT_TRUE(are_same_bits(received(tensor, 1), unpack(message, "h").at(0)))
         << tensor.sizes();
   }
 }
@@ -205,11 +205,11 @@ TEST(TopKFeedback, SendsLaterWhatItLeftOut) {
                   .equal(at::tensor({0.0F, 4.0F}).view({1, 2})));
 }
 
-TEST(TopKFeedback, OfAllHasTheBitsWithoutACodec) {
+TEST(TopKFeedback, FeedbackOfAllHasTheBitsWithoutACodec) {
   const Stream stream(1);
   for (std::uint64_t turn = 1; turn <= 3; ++turn) {
-    at::Tensor gradient = numbers({2, 3, 4, 5}, turn)
-                              .contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor gradient =
+        numbers({2, 3, 4, 5}, turn).contiguous(at::MemoryFormat::ChannelsLast);
     gradient[0][0][0][0] = -0.0F;
     EXPECT_TRUE(are_same_bits(stream.send(gradient), gradient));
   }
