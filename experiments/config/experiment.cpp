@@ -14,10 +14,18 @@ double samples_per_turn(const Experiment& experiment) {
          static_cast<double>(experiment.deals_per_epoch);
 }
 
-std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
-                                         int block) {
-  if (block < 1 || block >= experiment.blocks()) return nullptr;
+BoundaryCodecs codecs_above(const Experiment& experiment, int block) {
+  if (block < 1 || block >= experiment.blocks()) return {};
   return experiment.codecs.at(static_cast<std::size_t>(block) - 1);
+}
+
+CodecSite codec_site(const Experiment& experiment, int block) {
+  if (block < 1 || block >= experiment.blocks()) return {};
+  const BoundarySite site = site_of(experiment, block);
+  return {.boundary = block,
+          .layer = site.layer,
+          .features = site.features,
+          .samples = site.samples};
 }
 
 bool uses_gpus(const Experiment& experiment) {

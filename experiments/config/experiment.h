@@ -88,9 +88,10 @@ struct OwnNetwork {
 /// Without data it is batch_size.
 double samples_per_turn(const Experiment& experiment);
 
-/// Codec of the boundary above block k; nullptr: none, or no boundary is there.
-std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
-                                         int block);
+/// Codecs of the boundary above block k; none where no boundary is there.
+BoundaryCodecs codecs_above(const Experiment& experiment, int block);
+/// What they have to know of that boundary; nothing where none is there.
+CodecSite codec_site(const Experiment& experiment, int block);
 
 /// Whether any block computes on a GPU.
 bool uses_gpus(const Experiment& experiment);

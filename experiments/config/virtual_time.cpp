@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -70,23 +71,41 @@ std::string key_of(const OpRow& row) {
   return key;
 }
 
-/// Bytes of h_k for so many samples, as a message carries it.
+/// How tensors at a boundary are written: with the state of training, or
+/// without.
+struct Writing {
+  Precision precision = Precision::fp32;
+  const Codec* codec = nullptr;
+  bool in_training = true;
+};
+
+/// Bytes of h_k for so many samples, as a message carries it: of a codec that
+/// remembers samples, one that comes later than the first of each.
 double packed_bytes(const SampleShape& shape, std::int64_t samples,
-                    Precision precision, const Codec* codec) {
+                    const Writing& how) {
   std::vector<std::int64_t> sizes = {samples};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
-  const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  const auto type =
+      how.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  const Tensors features = {at::zeros(sizes, type)};
+  const std::unique_ptr<CodecEnd> end =
+      how.codec != nullptr && how.in_training
+          ? how.codec->sender({.features = shape, .samples = samples})
+          : nullptr;
+  const Coding coding{how.codec, end.get(), 0, at::arange(samples)};
+  Message first;
+  pack(features, "h", coding, first);
   Message message;
-  pack({at::zeros(sizes, type)}, "h", codec, message);
+  pack(features, "h", coding, message);
   return static_cast<double>(payload_bytes(message));
 }
 
 /// Bytes of many samples, from those of one and what another one adds.
 double bytes_of_batch(const SampleShape& shape, std::int64_t samples,
-                      Precision precision, const Codec* codec) {
-  const double one = packed_bytes(shape, 1, precision, codec);
-  return one + static_cast<double>(samples - 1) *
-                   (packed_bytes(shape, 2, precision, codec) - one);
+                      const Writing& how) {
+  const double one = packed_bytes(shape, 1, how);
+  return one +
+         static_cast<double>(samples - 1) * (packed_bytes(shape, 2, how) - one);
 }
 
 }  // namespace
@@ -95,7 +114,7 @@ double bytes_of_features(const Model& model, const LayerRange& range,
                          std::int64_t samples, Precision precision) {
   const SampleShape& shape =
       model.layers.at(static_cast<std::size_t>(range.last)).output;
-  return bytes_of_batch(shape, samples, precision, nullptr);
+  return bytes_of_batch(shape, samples, {.precision = precision});
 }
 
 namespace {
@@ -108,16 +127,21 @@ double label_bytes(const SampleSpec& sample) {
 }
 
 MessageBytes bytes_above(const Model& model, const LayerRange& range,
-                         const Codec* codec, std::int64_t batch_size,
+                         const BoundaryCodecs& codecs, std::int64_t batch_size,
                          std::int64_t micro_batches, Precision precision) {
   const SampleShape& shape =
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
-  const double features = bytes_of_batch(shape, batch_size, precision, codec);
-  const double up = features + samples * label_bytes(model.sample);
-  return {.activation = up,
-          .gradient = features,
-          .evaluation = up * static_cast<double>(micro_batches),
+  const double labels = samples * label_bytes(model.sample);
+  const auto bytes = [&](const std::shared_ptr<const Codec>& codec,
+                         bool in_training) {
+    return bytes_of_batch(shape, batch_size,
+                          {precision, codec.get(), in_training});
+  };
+  return {.activation = bytes(codecs.up, true) + labels,
+          .gradient = bytes(codecs.down, true),
+          .evaluation = (bytes(codecs.up, false) + labels) *
+                        static_cast<double>(micro_batches),
           .norm = 8};
 }
 
@@ -210,7 +234,7 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
          [](BlockCosts& block) -> double& { return block.head; });
   set_slowness(options.slow, replicas, top, costs);
   for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
-    costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),
+    costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k),
                                       batch_size, micro_batches, precision));
   return costs;
 }

@@ -87,7 +87,8 @@ void Plugin::replica_policy(const ReplicaPolicyRow& row) {
   collect("replica policy", replica_policies, row, row.make != nullptr);
 }
 void Plugin::codec(const CodecRow& row) {
-  collect("codec", codecs, row, row.make != nullptr);
+  collect("codec", codecs, row,
+          row.make.plain != nullptr || row.make.configure != nullptr);
 }
 void Plugin::schedule(const ScheduleRow& row) {
   collect("schedule", schedule_rows, row, row.make != nullptr);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -54,11 +57,21 @@ std::vector<double> flops_of_blocks(const Experiment& experiment) {
   return blocks;
 }
 
+/// "int8", or of two codecs "delta up, int8 down"; empty: none.
+std::string text_of(const BoundaryCodecs& codecs) {
+  const auto name = [](const std::shared_ptr<const Codec>& codec) {
+    return codec ? codec->name() : std::string_view("none");
+  };
+  if (name(codecs.up) != name(codecs.down))
+    return fmt::format("{} up, {} down", name(codecs.up), name(codecs.down));
+  return codecs.up ? std::string(name(codecs.up)) : "";
+}
+
 void print_boundary(const Experiment& experiment, int block) {
-  const auto codec = codec_above(experiment, block);
+  const std::string codec = text_of(codecs_above(experiment, block));
   fmt::print("   boundary {}: {}{}\n", block,
              by_block(experiment.phases.front(), block).name,
-             codec ? fmt::format(", codec {}", codec->name()) : "");
+             codec.empty() ? "" : ", codec " + codec);
 }
 
 void print_blocks(const Experiment& experiment) {

@@ -9,7 +9,7 @@
 
 #include "lib/base/messages/message.h"
 #include "lib/boundaries/boundary.h"
-#include "lib/boundaries/codecs/codec.h"
+#include "lib/boundaries/codecs/coded.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/tensors/tensors.h"
 
@@ -36,23 +36,23 @@ inline constexpr const char* kLosses = "losses";
 /// Name of a gradient that leaves this way, in messages and checkpoints.
 std::string gradient_name(std::size_t way);
 
-// Messages of a boundary. A codec is the boundary's, nullptr: tensors go as
-// they are. Through it go activations, of evaluations too, and all gradients at
-// h_k; what upper ends answer beside them, inputs that go down again, losses,
-// labels and attachments don't.
+// Messages of a boundary. A coding is that of the boundary's codec for this
+// direction; without one tensors go as they are. Through it go activations, of
+// evaluations too, and all gradients at h_k; what upper ends answer beside
+// them, inputs that go down again, losses, labels and attachments don't.
 
 /// Puts h_k, the labels and the attachments of those names into a message.
 void pack_up(const Tensors& outputs, const Payload& fed,
-             const std::vector<std::string>& attachments, const Codec* codec,
+             const std::vector<std::string>& attachments, const Coding& coding,
              Message& message);
 /// The inverse; features on the device. `plan` of the block that takes it says
 /// which attachments.
 Payload unpack_up(const Message& message, const BlockPlan& plan,
-                  const Codec* codec, const c10::Device& device);
+                  const Coding& coding, const c10::Device& device);
 
-void pack_down(const DownPayload& down, const Codec* codec, Message& message);
+void pack_down(const DownPayload& down, const Coding& coding, Message& message);
 /// `sender`: the plan of the block above.
 DownPayload unpack_down(const Message& message, const BlockPlan& sender,
-                        const Codec* codec, const c10::Device& device);
+                        const Coding& coding, const c10::Device& device);
 
 }  // namespace sluice

@@ -24,6 +24,7 @@
 #include "lib/schedules/plan/ledger.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/weights/weight_view.h"
+#include "lib/workers/coded_boundary.h"
 #include "lib/workers/in_flight.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
@@ -84,9 +85,12 @@ struct SeatParts {
   std::vector<std::shared_ptr<Upper>> uppers = {};
   Link below = {};
   Link above = {};
-  /// Codecs of the boundaries below and above (payloads.h).
-  std::shared_ptr<const Codec> codec_below = nullptr;
-  std::shared_ptr<const Codec> codec_above = nullptr;
+  /// Codecs of the boundaries below and above (payloads.h), and what they have
+  /// to know of them.
+  BoundaryCodecs codecs_below = {};
+  BoundaryCodecs codecs_above = {};
+  CodecSite site_below = {};
+  CodecSite site_above = {};
   Sources sources = {};
   std::shared_ptr<Sink> sink = nullptr;
   /// Account to which the actions' allocations are charged.
@@ -254,6 +258,12 @@ class Seat {
   DownPayload down_of(std::vector<Tensors> gradients,
                       const Tensors& inputs) const;
   void send_down(const Action& action, const DownPayload& down);
+  void send_down_again(std::int64_t batch, const DownPayload& down);
+  void send_down(const Action& action, const DownPayload& down,
+                 const Coding& coding);
+  DownPayload to_send_again(const DownPayload& down,
+                            const Message& message) const;
+  std::int64_t slot_of(const Action& action) const;
   std::int64_t under_way_below() const;
 
   PendingBackward ask_above(const Action& action);
@@ -296,8 +306,8 @@ class Seat {
   SeatSettings settings_;
   std::int64_t phase_ = 0;
   Block block_;
-  std::shared_ptr<const Codec> codec_below_;
-  std::shared_ptr<const Codec> codec_above_;
+  CodedBoundary coded_below_;
+  CodedBoundary coded_above_;
   Sources sources_;
   std::shared_ptr<MemoryAccount> memory_;
   TrainedTensors trained_;

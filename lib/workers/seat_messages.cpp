@@ -48,13 +48,19 @@ Payload Seat::input(const Action& action) {
                 plan().micro_batches.source_batch(action.batch));
   const Inbox::Input taken = ports_.input(action);
   if (ports_.has_inbox()) log_.took(taken.age, taken.reuse);
-  return unpack_up(taken.message, plan(), codec_below_.get(), device());
+  return unpack_up(taken.message, plan(),
+                   coded_below_.activation(slot_of(action)), device());
 }
 
 Payload Seat::evaluation_input(const Action& action) {
   if (block() == 1) return read(*sources_.evaluation, action.batch);
-  return unpack_up(ports_.evaluation(action), plan(), codec_below_.get(),
-                   device());
+  return unpack_up(ports_.evaluation(action), plan(),
+                   coded_below_.lone_activation(), device());
+}
+
+/// Place of a batch of training among those of its turn.
+std::int64_t Seat::slot_of(const Action& action) const {
+  return action.batch % plan().micro_batches.in_turn();
 }
 
 InputContext Seat::input_context(const Action& action) {
@@ -73,10 +79,17 @@ InputContext Seat::input_context(const Action& action) {
 void Seat::send_up(Message message, const Tensors& outputs,
                    const Payload& fed) {
   if (is_last()) return;
-  const bool is_training = message.kind == MessageKind::activation;
-  pack_up(outputs, fed,
-          is_training ? plan().relays : std::vector<std::string>(),
-          codec_above_.get(), message);
+  if (message.kind == MessageKind::activation) {
+    const auto samples = fed.attachments.find(kSampleIds);
+    pack_up(
+        outputs, fed, plan().relays,
+        coded_above_.activation(
+            message.batch % plan().micro_batches.in_turn(),
+            samples != fed.attachments.end() ? samples->second : at::Tensor()),
+        message);
+  } else {
+    pack_up(outputs, fed, {}, coded_above_.lone_activation(), message);
+  }
   ports_.send_up(std::move(message));
 }
 
@@ -88,7 +101,7 @@ DownPayload Seat::receive_from_above(const Action& action, std::int64_t round) {
     take_norm(message);
   DownPayload down =
       unpack_down(message, by_block(run_plan().blocks, block() + 1),
-                  codec_above_.get(), device());
+                  coded_above_.gradient(slot_of(action)), device());
   if (brings_losses())
     if (const Tensors losses = unpack(message, kLosses); !losses.empty())
       down.losses = losses[0];
@@ -135,11 +148,34 @@ DownPayload Seat::down_of(std::vector<Tensors> gradients,
 }
 
 void Seat::send_down(const Action& action, const DownPayload& down) {
+  send_down(action, down, coded_below_.gradient(slot_of(action)));
+}
+
+/// Sends what SentPayloads gave: the codec has taken account of it.
+void Seat::send_down_again(std::int64_t batch, const DownPayload& down) {
+  send_down({.batch = batch}, down, coded_below_.lone_gradient());
+}
+
+/// The payload of the message, as it is remembered: sent again without a state
+/// it gives what came the first time.
+DownPayload Seat::to_send_again(const DownPayload& down,
+                                const Message& message) const {
+  DownPayload kept = down;
+  if (coded_below_.remembers_gradients() && under_way_below() > 0)
+    kept.gradients =
+        unpack_down(message, plan(), coded_below_.lone_gradient(), device())
+            .gradients;
+  return kept;
+}
+
+void Seat::send_down(const Action& action, const DownPayload& down,
+                     const Coding& coding) {
   if (!plan().gradient_to_below() && !plan().answers()) return;
   Message message = message_of(MessageKind::gradient, action);
-  pack_down(down, codec_below_.get(), message);
+  pack_down(down, coding, message);
   if (!settings_.checkpoint_folder.empty())
-    sent_down_.remember(action.batch, down, under_way_below());
+    sent_down_.remember(action.batch, to_send_again(down, message),
+                        under_way_below());
   if (run_plan().model_norm && !is_norm_of_exchanged(run_plan(), number_))
     pack({squared_norms()}, "norm", message);
   ports_.send_down(std::move(message));

@@ -50,6 +50,8 @@ NamedTensors Seat::state() const {
   save_counts(seat_names(run_plan()).counts, me, all);
   if (evaluated_.are_others()) save_number(1, me + ".own_weights", all);
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
+  coded_below_.save(all);
+  coded_above_.save(all);
   if (average_)
     for (auto& named : average_->state()) all.push_back(std::move(named));
   if (sources_.training)
@@ -67,8 +69,11 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   // agreed on.
   const Deals& deals = plan().micro_batches.deals;
   if (deals_in(saved, me).replicas == deals.replicas &&
-      counts_in(saved, me) == seat_names(run_plan()).counts)
+      counts_in(saved, me) == seat_names(run_plan()).counts) {
     replicas_.restore(state, source);
+    coded_below_.restore(state);
+    coded_above_.restore(state);
+  }
   if (average_) average_->restore(state, source);
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
   version_ = saved.number(me + ".weight_version");
@@ -147,7 +152,7 @@ void Seat::start(const Grant& first) {
   for (const Transfer& transfer :
        in_flight(run_plan(), first.first_turn, first.first_batch))
     if (transfer.from == number_)
-      send_down({.batch = transfer.batch}, sent.at(transfer.batch));
+      send_down_again(transfer.batch, sent.at(transfer.batch));
   first_batch_ = first.first_batch;
   ledger_ = {};
   ledger_.begin(plan(), first.first_turn, first_batch_);
@@ -164,7 +169,7 @@ void Seat::start(const Grant& first) {
 void Seat::start_free(const Grant& first) {
   first_batch_ = first.first_batch;
   for (const auto& [batch, down] : sent_down_.take())
-    send_down({.batch = batch}, down);
+    send_down_again(batch, down);
   const std::int64_t updates = ledger_.updates();
   ledger_ = {};
   ledger_.set_updates(updates);
@@ -176,7 +181,8 @@ void Seat::start_free(const Grant& first) {
 /// Notes the memory in flight when it is most: after a forward.
 void Seat::note_memory() {
   MemoryUse now = held_.memory(*view_, 0);
-  now.history += ends().upper->kept_bytes() + sent_down_.bytes();
+  now.history += ends().upper->kept_bytes() + sent_down_.bytes() +
+                 coded_below_.bytes() + coded_above_.bytes();
   now.queue = ports_.waiting_bytes();
   memory_use_.raise_to(now);
 }

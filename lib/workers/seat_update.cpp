@@ -20,7 +20,7 @@ namespace sluice {
 void Seat::learn_input(const Action& action) {
   const Payload from_below =
       unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
-                codec_below_.get(), device());
+                coded_below_.activation(slot_of(action)), device());
   Lesson lesson = ends().upper->learn(input_context(action), from_below);
   take_lesson(trained_.learners(ends().upper_learners),
               std::move(lesson.gradients), action);

@@ -76,7 +76,7 @@ void Seat::visit(const Action& action) {
 void Seat::forward_again(const Action& action, PendingBackward& asked) {
   const Payload fed =
       unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
-                codec_below_.get(), device());
+                coded_below_.lone_activation(), device());
   asked.flight.inputs = leaves_of(fed.features, plan().gradient_to_below());
   const BufferGuard kept(block_);
   asked.graph.outputs = forward_with_graph(block_, asked.flight);
@@ -115,7 +115,8 @@ void Seat::send_up_again(const Action& action, const PendingBackward& asked) {
   message.round = action.round + 1;
   message.weight_version = asked.flight.version;
   const Payload again{.features = {}, .labels = asked.flight.labels};
-  pack_up(asked.signal.published, again, {}, codec_above_.get(), message);
+  pack_up(asked.signal.published, again, {}, coded_above_.lone_activation(),
+          message);
   ports_.send_up(std::move(message));
 }
 

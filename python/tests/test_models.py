@@ -2,6 +2,7 @@
 import copy
 import pathlib
 import sys
+import warnings
 
 import pytest
 
@@ -201,10 +202,26 @@ def test_a_model_trains_on_in_torch(tiny_run):
     assert losses[-1] < losses[0]
 
 
-def test_a_codec_that_is_left_out_is_told(program, tiny, here):
-    tiny["boundary"] = {"policy": "backprop", "codec": "int8"}
+@pytest.mark.parametrize("codec, told", [
+    ("int8", "int8"),
+    ({"name": "top_k", "ratio": 0.5}, "top_k"),
+    ({"up": {"name": "top_k"}, "down": "int8"}, "top_k"),
+])
+def test_a_codec_that_is_left_out_is_told(program, tiny, here, codec, told):
+    tiny["boundary"] = {"policy": "backprop", "codec": codec}
     run = sluice.run(tiny | {"turns": 3}, folder="run")
-    with pytest.warns(UserWarning, match="codec int8"):
+    with pytest.warns(UserWarning, match=f"codec {told}"):
+        run.model()
+
+
+@pytest.mark.parametrize("codec", [
+    {"up": {"name": "delta", "bits": 4}, "down": "none"}, {"down": "int8"}])
+def test_a_codec_without_effect_on_evaluations_is_not_told(
+        program, tiny, here, codec):
+    tiny["boundary"] = {"policy": "backprop", "codec": codec}
+    run = sluice.run(tiny | {"turns": 3}, folder="run")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         run.model()
 
 

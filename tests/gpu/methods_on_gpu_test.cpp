@@ -94,10 +94,12 @@ TEST_F(OnGpu, ConvolutionsHaveTheSameBits) {
 }
 
 TEST_F(OnGpu, CodecsHaveTheSameBits) {
-  for (const char* codec : {"fp16", "bf16", "int8", "hadamard4"})
+  for (const char* codec : {"'fp16'", "'bf16'", "'int8'", "'hadamard4'",
+                            "{name = 'top_k', ratio = 0.2}",
+                            "{up = {name = 'delta', bits = 4}, down = 'int8'}"})
     EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary "
                                       "= {{policy = 'delayed_gradient', codec "
-                                      "= '{}'}}\n",
+                                      "= {}}}\n",
                                       kMlp, codec)),
               kSame)
         << codec;

@@ -108,6 +108,23 @@ ListedRow predictor_row(const char* name, const char* summary,
   return row;
 }
 
+/// The table of codecs: one with options is a table in the place of its name.
+ListedTable codecs_table() {
+  const std::string key = "boundary.codec";
+  const std::string name = key + ".name";
+  ListedTable table = {"codecs", "codec", key, {}};
+  for (const CodecRow& row : codecs()) {
+    ListedRow listed = {std::string(row.name), std::string(row.summary), {}};
+    if (row.make.configure != nullptr)
+      for (const KeyDoc& doc :
+           manual_with({.value = ConfigNode::Table{}}, key,
+                       [&](Fields& fields) { row.make.configure(fields, {}); }))
+        listed.keys.push_back({doc, {saying(name, row.name)}});
+    table.rows.push_back(std::move(listed));
+  }
+  return table;
+}
+
 /// Predictors are one family: their place in a config says whether one is a
 /// synthesizer or an input model.
 ListedTable predictors_table() {
@@ -160,7 +177,7 @@ std::vector<ListedTable> listed_tables() {
                   corrections(), describe_correction_row),
       plain_table("weights", "view of a delayed batch's weights",
                   "boundary.weights", weight_views()),
-      plain_table("codecs", "codec", "boundary.codec", codecs()),
+      codecs_table(),
       keyed_table("replicas", "replica policy", "replicas.policy",
                   replica_policies(), make),
       keyed_table("compressors", "compressor of the replicas' gradients",
@@ -196,10 +213,20 @@ std::vector<KnownKey> known_keys() {
     return false;
   };
   std::vector<KnownKey> known;
+  const KeyDoc of_codec = {
+      .path = "boundary.codec.name",
+      .type = "string",
+      .default_value = toml_string("none"),
+      .text =
+          "the codec, where boundary.codec is a table with its options: "
+          "codec = {name = \"top_k\", ratio = 0.1}; or one of each "
+          "direction, {up = \"top_k\", down = {name = \"int8\"}}",
+      .choices = names_of(codecs())};
   const Experiment defaults =
       read_experiment({.value = ConfigNode::Table{}}, "");
   for (const KeyDoc& doc : defaults.manual)
     if (!is_of_a_row(doc.path)) add_key({doc, {}}, known);
+  add_key({of_codec, {}}, known);
   for (const ListedTable& table : tables)
     for (const ListedRow& row : table.rows)
       for (const KnownKey& key : row.keys) add_key(key, known);

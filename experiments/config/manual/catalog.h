@@ -49,7 +49,8 @@ std::vector<KeyDoc> docs_of(std::span<const KnownKey> keys);
 std::string_view key_name(std::string_view path);
 
 /// "boundary.policy" of "boundary.2.policy" and "boundary.last.policy": the
-/// path that holds for all blocks or boundaries.
+/// path that holds for all blocks or boundaries; and of codecs,
+/// "boundary.codec.up.ratio", for both directions.
 std::string key_of_all(const std::string& path);
 
 /// The error's line, with a hint of where the key is meant to be: in another

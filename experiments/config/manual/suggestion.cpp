@@ -47,6 +47,20 @@ std::string_view key_name(std::string_view path) {
   return path.substr(path.rfind('.') + 1);
 }
 
+namespace {
+
+/// "boundary.codec.ratio" of "boundary.codec.up.ratio".
+std::string of_both_ways(std::string path) {
+  for (const std::string_view way : {"up", "down"}) {
+    const std::string own = fmt::format("boundary.codec.{}", way);
+    if (path == own || path.starts_with(own + "."))
+      path.erase(own.size() - way.size() - 1, way.size() + 1);
+  }
+  return path;
+}
+
+}  // namespace
+
 std::string key_of_all(const std::string& path) {
   for (const std::string_view table : {"boundary.", "optimizer."}) {
     if (!path.starts_with(table)) continue;
@@ -57,9 +71,9 @@ std::string key_of_all(const std::string& path) {
         std::all_of(part.begin(), part.end(),
                     [](unsigned char c) { return std::isdigit(c) != 0; });
     if (is_number || part == "last")
-      return std::string(table) + path.substr(end + 1);
+      return of_both_ways(std::string(table) + path.substr(end + 1));
   }
-  return path;
+  return of_both_ways(path);
 }
 
 std::string with_suggestion(const UnknownKey& error) {

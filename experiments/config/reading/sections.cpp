@@ -62,7 +62,18 @@ void append(const std::vector<std::string>& lines,
   all.insert(all.end(), lines.begin(), lines.end());
 }
 
-using DescribeOne = void (*)(Fields&, Experiment&);
+/// Reads the table of one block or boundary; `table` is what `fields` reads.
+using DescribeOne = void (*)(Fields& fields, const ConfigNode& table,
+                             Experiment&);
+
+void describe_numbered(Fields& fields, const ConfigNode& tables,
+                       std::int64_t number, DescribeOne describe_one,
+                       Experiment& experiment) {
+  const std::string name = std::to_string(number);
+  fields.section(name, "", [&](Fields& part) {
+    describe_one(part, *tables.find(name), experiment);
+  });
+}
 
 /// A common key of a later layer holds for the blocks whose policy or rule has
 /// it. Leaves it out of the others' tables, unless none has it.
@@ -82,8 +93,7 @@ void fit_common_keys(const ConfigNode* table, std::string_view path,
     Experiment next = tried;
     try {
       Fields fields(&fitted, std::string(path));
-      fields.section(std::to_string(number), "",
-                     [&](Fields& part) { describe_one(part, next); });
+      describe_numbered(fields, fitted, number, describe_one, next);
       tried = std::move(next);
     } catch (const UnknownKey& error) {
       if (!leave_out_common(error.path(), table, path, number, count, fitted))
@@ -120,8 +130,7 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
   };
   for (std::int64_t number = 1; number <= count; ++number) {
     try {
-      fields.section(std::to_string(number), "",
-                     [&](Fields& part) { describe_one(part, experiment); });
+      describe_numbered(fields, tables, number, describe_one, experiment);
     } catch (const UnknownKey& error) {
       throw UnknownKey(written_as(error.place(), number), error.hint(),
                        error.rest(), error.path());
@@ -139,7 +148,7 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
     Experiment unused = experiment;
     const ConfigNode one = per_block_tables(table, 1, keys, path).tables;
     Fields check(&one, std::string(path));
-    check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
+    describe_numbered(check, one, 1, describe_one, unused);
   }
   experiment.resolved.set(path, fields.resolved());
   // The manual describes number 1 in the form that holds for all.
@@ -155,9 +164,11 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
 /// weights, and at a boundary the next batch has other samples.
 void refuse_compressor(const Fields& fields, const std::string& codec) {
   const std::vector<std::string> names = names_of(compressors());
-  const bool is_one =
-      std::find(names.begin(), names.end(), codec) != names.end();
-  if (is_one && codec != "none")
+  const std::vector<std::string> own = names_of(codecs());
+  const auto is_in = [&](const std::vector<std::string>& all) {
+    return std::find(all.begin(), all.end(), codec) != all.end();
+  };
+  if (is_in(names) && !is_in(own))
     fields.reject("codec",
                   fmt::format("'{}' compresses the gradients that replicas "
                               "exchange (replicas.compress): it remembers what "
@@ -167,16 +178,62 @@ void refuse_compressor(const Fields& fields, const std::string& codec) {
                               codec, joined(names_of(codecs()))));
 }
 
-std::shared_ptr<const Codec> read_codec(Fields& fields) {
-  std::string codec = "none";
-  try {
-    return choose(fields, "codec", codecs(), codec, "codec",
-                  /*has_options=*/false)
-        .make();
-  } catch (const UserError&) {
-    refuse_compressor(fields, codec);
-    throw;
+bool is_table(const ConfigNode* node) {
+  return node != nullptr &&
+         std::holds_alternative<ConfigNode::Table>(node->value);
+}
+
+/// The codec that `key` names, with its options if it is a table.
+BoundaryCodecs read_codec(Fields& fields, const std::string& key,
+                          const ConfigNode* written, CodecWays ways) {
+  std::string name = "none";
+  const auto make = [&](const CodecRow& row, Fields& options) {
+    if (ways.down && !row.make.goes_down)
+      fields.reject(key,
+                    fmt::format("'{0}' is for activations, which go up: set "
+                                "codec = {{up = \"{0}\", down = \"int8\"}}, "
+                                "or down = \"none\"",
+                                name));
+    if (row.make.configure != nullptr) return row.make.configure(options, ways);
+    const std::shared_ptr<const Codec> codec = row.make();
+    return BoundaryCodecs{codec, codec};
+  };
+  if (!is_table(written)) {
+    const CodecRow& row =
+        choose(fields, key, codecs(), name, "codec", /*has_options=*/false);
+    Fields defaults(nullptr, "");
+    return make(row, defaults);
   }
+  BoundaryCodecs read;
+  fields.section(key, "the codec, with its options", [&](Fields& options) {
+    read = make(choose(options, "name", codecs(), name, "codec"), options);
+  });
+  return read;
+}
+
+/// The codecs of a boundary: one name, a table with options, or a table with
+/// the one of either direction.
+BoundaryCodecs read_codecs(Fields& fields, const ConfigNode* written) {
+  const bool is_split = is_table(written) && (written->find("up") != nullptr ||
+                                              written->find("down") != nullptr);
+  if (!is_split) {
+    try {
+      return read_codec(fields, "codec", written, {});
+    } catch (const UserError&) {
+      if (const auto* name =
+              written ? std::get_if<std::string>(&written->value) : nullptr)
+        refuse_compressor(fields, *name);
+      throw;
+    }
+  }
+  BoundaryCodecs read;
+  fields.section(
+      "codec", "codecs, of each direction its own", [&](Fields& own) {
+        read.up = read_codec(own, "up", written->find("up"), {true, false}).up;
+        read.down =
+            read_codec(own, "down", written->find("down"), {false, true}).down;
+      });
+  return read;
 }
 
 /// Checks the codec of the boundary that is read next.
@@ -194,15 +251,18 @@ void check_downsampling(const Fields& fields, const Experiment& experiment) {
                               kDownsample, boundary, fmt::join(shape, ", ")));
 }
 
-void read_boundary(Fields& fields, Experiment& experiment) {
-  const std::shared_ptr<const Codec> codec = read_codec(fields);
-  if (codec && codec->name() == kDownsample)
-    check_downsampling(fields, experiment);
-  experiment.codecs.push_back(codec);
+void read_boundary(Fields& fields, const ConfigNode& table,
+                   Experiment& experiment) {
+  const BoundaryCodecs read = read_codecs(fields, table.find("codec"));
+  for (const auto& codec : {read.up, read.down})
+    if (codec && codec->name() == kDownsample)
+      check_downsampling(fields, experiment);
+  experiment.codecs.push_back(read);
   experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 
-void read_optimizer(Fields& fields, Experiment& experiment) {
+void read_optimizer(Fields& fields, const ConfigNode& /*table*/,
+                    Experiment& experiment) {
   OptimizerOptions options;
   options.last_layer =
       fmt::format("layers.{}.", experiment.model.layers.size() - 1);

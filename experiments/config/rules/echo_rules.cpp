@@ -147,6 +147,19 @@ void check_memory(const Experiment& experiment, const BoundaryPolicy& boundary,
         "share them out: set replicas.count = 1");
 }
 
+/// A sample has a number of its echo, which is another one's later.
+void check_codec(const Experiment& experiment, int block, const Echo& echo,
+                 const Fields& top) {
+  const BoundaryCodecs codecs = codecs_above(experiment, block);
+  if (echo.is_on() && codecs.up && codecs.up->wants_samples())
+    top.reject("boundary",
+               fmt::format("boundary {}: codec '{}' keeps the last activation "
+                           "of every sample, and with data.echo a sample comes "
+                           "several times, and then for long no more: choose "
+                           "another codec, or leave data.echo out",
+                           block, codecs.up->name()));
+}
+
 }  // namespace
 
 void check_echo(const Experiment& experiment, const Fields& top) {
@@ -158,6 +171,8 @@ void check_echo(const Experiment& experiment, const Fields& top) {
   for (const Boundaries& phase : experiment.phases)
     for (int block = 1; block < experiment.blocks(); ++block)
       check_memory(experiment, by_block(phase, block), block, echo, top);
+  for (int block = 1; block < experiment.blocks(); ++block)
+    check_codec(experiment, block, echo, top);
   for (int block = 1; block < experiment.blocks(); ++block)
     EchoPhases(experiment, block, echo, top).check();
 }

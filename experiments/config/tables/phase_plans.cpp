@@ -5,13 +5,17 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "experiments/config/tables/block_layers.h"
 #include "experiments/config/tables/lengths.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
+#include "lib/boundaries/codecs/codec.h"
 #include "lib/schedules/orders/rows.h"
 #include "lib/schedules/plan/traits.h"
 #include "lib/schedules/replicas/replicas.h"
@@ -61,39 +65,68 @@ bool is_of_echo(const BoundaryPolicy& boundary) {
          *memory == ConfigNode{.value = std::string("echo")};
 }
 
-/// Checks that a sample can be found again, where something is kept of it.
+/// Checks that a sample can be found again, where something is kept of it;
+/// `who` keeps it: "its policy". `remedy`: what else would do.
 void check_sample_ids(const Experiment& experiment, int block,
-                      const BoundaryPolicy& boundary) {
+                      std::string_view who, std::string_view remedy) {
   if (!experiment.data)
     throw UserError(
-        "boundary {}: its policy keeps something of every sample, and batches "
-        "that are fed in have no samples with numbers",
-        block);
-  if (is_of_echo(boundary)) return;
+        "boundary {}: {} keeps something of every sample, and batches that are "
+        "fed in have no samples with numbers",
+        block, who);
   if (experiment.data->varies)
     throw UserError(
-        "boundary {}: its policy keeps something of every sample, which must "
-        "be the same in every epoch: leave out data.augment and data.mixup "
-        "(windows of a text move too), or set data.echo and memory = "
-        "'echo'",
-        block);
+        "boundary {}: {} keeps something of every sample, which must be the "
+        "same in every epoch: leave out data.augment and data.mixup (windows "
+        "of a text move too: data.windows = 'fixed'){}",
+        block, who, remedy);
   if (experiment.replicas.count > 1)
     throw UserError(
-        "boundary {}: its policy keeps something of every sample, and replicas "
-        "don't see the same ones in every epoch: set replicas.count = 1",
-        block);
+        "boundary {}: {} keeps something of every sample, and replicas don't "
+        "see the same ones in every epoch: set replicas.count = 1",
+        block, who);
+}
+
+/// Checks a codec that remembers samples at both ends, each of which must see
+/// all messages, and adds what it wants to know to the boundary.
+void add_codec(const Experiment& experiment, int block, Traits& traits) {
+  const BoundaryCodecs codecs = codecs_above(experiment, block);
+  if (!codecs.up || !codecs.up->wants_samples()) return;
+  const auto refuse = [&](const std::string& why) {
+    throw UserError(
+        "boundary {}: codec '{}' keeps the last activation of every sample, "
+        "{}: choose another codec",
+        block, codecs.up->name(), why);
+  };
+  if (experiment.assist.is_on())
+    refuse("and data.assist has samples come twice in a batch");
+  if (!traits.inbox.is_plain())
+    refuse(
+        "and with a buffer or slow_consumer the block above doesn't see each "
+        "batch once");
+  if (traits.sweeps.are_several())
+    refuse("and with several steps the policy sends batches several times");
+  check_sample_ids(experiment, block,
+                   fmt::format("its codec '{}'", codecs.up->name()), "");
+  codecs.up->sender(codec_site(experiment, block));  // whether it can be made
+  std::vector<std::string>& names = traits.attachments;
+  if (std::find(names.begin(), names.end(), kSampleIds) == names.end())
+    names.emplace_back(kSampleIds);
 }
 
 void check_attachments(const Experiment& experiment, int block,
                        const BoundaryPolicy& boundary,
                        const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (name == kSampleIds)
-      check_sample_ids(experiment, block, boundary);
-    else if (name != kRawInput)
+    if (name == kSampleIds) {
+      if (!experiment.data || !is_of_echo(boundary))
+        check_sample_ids(experiment, block, "its policy",
+                         ", or set data.echo and memory = 'echo'");
+    } else if (name != kRawInput) {
       throw UserError(
           "boundary {}: a batch has no attachment '{}'; there are: {}, {}",
           block, name, kRawInput, kSampleIds);
+    }
   }
 }
 
@@ -140,6 +173,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
       check_attachments(experiment, block, boundary, traits.back().attachments);
+      add_codec(experiment, block, traits.back());
       // Made once, to see that the upper end can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -173,6 +174,13 @@ void TextOptions::describe(Fields& fields) {
                "by what is reported",
        .min = 0,
        .max = 1});
+  std::optional<bool> fixed;
+  fields.optional(
+      "windows", fixed, {{"moving", false}, {"fixed", true}},
+      {.text = "where samples begin: in each epoch of training at an offset of "
+               "its own, or at the same places, for what keeps something of "
+               "every sample; default: moving"});
+  are_fixed = fixed.value_or(false);
   fields.key("tokenizer", has_sub_words,
              {{"bytes", false}, {"sentencepiece", true}},
              {.text = "what a token is: a byte of the file, or a sub-word "
@@ -190,7 +198,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   const std::int64_t train = std::max<std::int64_t>(
       0, bytes_without(options.validation + options.test));
   const std::int64_t test = bytes_without(options.test);
-  const Windows training = training_windows(train, options.context);
+  Windows training = training_windows(train, options.context);
+  training.move = training.move && !options.are_fixed;
   if (training.count < 1)
     fail_too_short(path, "training", train, 2 * options.context, options);
   const Windows evaluation =
@@ -205,7 +214,7 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
       .files = {path},
       .tokenizer = std::make_shared<const ByteTokenizer>(contents.alphabet),
       .bytes_per_token = 1,
-      .varies = true};
+      .varies = !options.are_fixed};
   if (options.test == 0) return data;
   const Windows last =
       windows_for(path, "test", test, contents.bytes - test, options);

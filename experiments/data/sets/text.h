@@ -18,6 +18,8 @@ struct TextOptions {
   /// The share of the file's end that is kept for the test, and chooses
   /// nothing, in [0, 1); 0: the validation part is the test split too.
   double test = 0;
+  /// Whether windows are the same in every epoch of training.
+  bool are_fixed = false;
   bool has_sub_words = false;  ///< else bytes
   SubWordOptions sub_words = {};
 
@@ -29,10 +31,10 @@ struct TextOptions {
 ///
 /// Inputs are int64 [N, T]; labels, int64 [N, T], are the tokens that follow
 /// each. Evaluations see windows of T tokens, one after the other. So does an
-/// epoch of training, but its first window starts at an offset below T that is
-/// keyed by (seed, epoch); then they are shuffled. The file is gone through
-/// once at the start, for its size and vocabulary. Throws UserError when it
-/// can't be read, or is too short for a window.
+/// epoch of training, but unless they are fixed its first window starts at an
+/// offset below T that is keyed by (seed, epoch); then they are shuffled. The
+/// file is gone through once at the start, for its size and vocabulary. Throws
+/// UserError when it can't be read, or is too short for a window.
 DataSet open_text(const std::string& path, const TextOptions& options);
 
 /// The option `file`, below the root or absolute; as bytes or, with

@@ -53,6 +53,23 @@ Message copy_of(Message message, const BufferSource& buffers) {
   return message;
 }
 
+/// The activation as an evaluation has it, if its codec has a state: one that
+/// can be given to a block again and again.
+Message without_state(Message activation, const Experiment& experiment,
+                      int block) {
+  const BoundaryCodecs codecs = codecs_above(experiment, block);
+  const std::unique_ptr<CodecEnd> end =
+      codecs.up ? codecs.up->receiver(codec_site(experiment, block)) : nullptr;
+  if (end == nullptr) return activation;
+  const Tensors features =
+      unpack(activation, "h", {codecs.up.get(), end.get(), 0, {}});
+  std::erase_if(activation.tensors, [](const TensorView& tensor) {
+    return tensor.name.starts_with("h.");
+  });
+  pack(features, "h", codecs.up.get(), activation);
+  return activation;
+}
+
 Message norm_message() {
   Message message{.kind = MessageKind::norm};
   pack({at::scalar_tensor(1.0, at::kDouble)}, "norm", message);
@@ -151,17 +168,16 @@ void IsolatedBlock::give(Sender& to, const Message& message, std::int64_t batch,
 const Message& IsolatedBlock::gradient() {
   if (gradient_.tensors.empty()) {
     const BlockPlan& above = by_block(plan().blocks, block_ + 1);
-    const auto codec = codec_above(experiment_, block_);
-    gradient_ = gradients_like(unpack(*sent_up_, "h", codec.get()), plan(),
-                               above.leaving, codec.get());
+    const BoundaryCodecs codecs = codecs_above(experiment_, block_);
+    const Tensors features = unpack(*sent_up_, "h", codecs.up.get());
+    gradient_ =
+        gradients_like(features, plan(), above.leaving, codecs.down.get());
     if (above.answers())
       pack(answer_above(experiment_, block_), kAnswer, gradient_);
-    if (above.returns_input)
-      pack(unpack(*sent_up_, "h", codec.get()), kReturned, gradient_);
+    if (above.returns_input) pack(features, kReturned, gradient_);
     if (experiment_.assist.is_on())
-      pack({at::zeros({unpack(*sent_up_, "h", codec.get()).front().size(0)},
-                      at::kDouble)},
-           kLosses, gradient_);
+      pack({at::zeros({features.front().size(0)}, at::kDouble)}, kLosses,
+           gradient_);
   }
   return gradient_;
 }
@@ -172,7 +188,8 @@ void IsolatedBlock::take_away() {
   while (above_.receiver && above_.receiver->ready()) {
     std::optional<Message> message = above_.receiver->receive();
     if (!sent_up_ && message->kind == MessageKind::activation)
-      sent_up_ = copy_of(*message, allocate_buffer);
+      sent_up_ = without_state(copy_of(*message, allocate_buffer), experiment_,
+                               block_);
   }
 }
 

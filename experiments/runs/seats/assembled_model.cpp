@@ -32,7 +32,7 @@ AssembledModel::AssembledModel(const Experiment& experiment,
     blocks_.emplace_back(
         block, range.first, [own = std::move(own)] { return own; },
         experiment.memory_format);
-    codecs_.push_back(codec_above(experiment, block));
+    codecs_.push_back(codecs_above(experiment, block));
     ends_.push_back(end_above(experiment, block));
   }
 }
@@ -42,7 +42,7 @@ Tensors AssembledModel::forward(const Tensors& inputs, const Pass& pass) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Tensors outputs = blocks_[i].forward(values, pass);
     if (ends_[i]) outputs = ends_[i]->evaluated(outputs);
-    values = as_received(std::move(outputs), codecs_[i].get());
+    values = as_received(std::move(outputs), codecs_[i].up.get());
   }
   return values;
 }

@@ -134,8 +134,10 @@ std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
                   .uppers = uppers_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
-  parts.codec_below = codec_above(experiment, block - 1);
-  parts.codec_above = codec_above(experiment, block);
+  parts.codecs_below = codecs_above(experiment, block - 1);
+  parts.codecs_above = codecs_above(experiment, block);
+  parts.site_below = codec_site(experiment, block - 1);
+  parts.site_above = codec_site(experiment, block);
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.observer = std::move(observer);

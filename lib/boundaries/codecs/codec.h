@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,10 +14,48 @@
 
 namespace sluice {
 
+class Fields;
+
+/// Place of a tensor among all that cross a boundary in training.
+struct CodedPlace {
+  std::string tensor = {};  ///< its name in messages: "h.0", "gradient.0"
+  std::int64_t slot = 0;    ///< of the batch among those of its turn, from 0
+  /// [N] int64, on the host: the samples of the batch, where the codec wants to
+  /// know them (Codec::wants_samples()); else undefined.
+  at::Tensor samples = {};
+};
+
+/// One end of one direction of a boundary, with what a codec remembers there of
+/// the training messages before. A sender calls encode(), a receiver decode(),
+/// once for each tensor and in the order of the messages. Used by one thread.
+class CodecEnd {
+ public:
+  virtual ~CodecEnd() = default;
+  /// As Codec's, with a state that moves.
+  virtual Tensors encode(const at::Tensor& values, const CodedPlace& place) = 0;
+  virtual at::Tensor decode(const Tensors& parts, const CodedPlace& place) = 0;
+  /// Tensors of a checkpoint, on the host, with names of the end's own.
+  virtual NamedTensors state() const = 0;
+  /// Takes what state() returned.
+  virtual void restore(const NamedTensors& state) = 0;
+  virtual std::int64_t bytes() const = 0;
+};
+
+/// The boundary for which an end is made.
+struct CodecSite {
+  std::int64_t boundary = 1;  ///< above block k, from 1
+  /// Index of the layer below it in the uncut model, which names its state.
+  std::int64_t layer = 0;
+  SampleShape features = {};
+  std::int64_t samples = 0;  ///< of the training split; 0: unknown
+};
+
 /// Writes the floating-point tensors that cross a boundary in fewer bytes, and
-/// reads them again. Memoryless: what is sent of a batch depends on that batch
-/// alone, for the next one has other samples. Immutable: any number of threads
-/// may use one.
+/// reads them again. Immutable: any number of threads may use one.
+///
+/// encode() and decode() are memoryless: what they send of a batch depends on
+/// that batch alone. Evaluations are sent so, and by most codecs all batches.
+/// One with a state has ends for the batches of training.
 ///
 /// pack() and unpack() in lib/boundaries/codecs/coded.h are how one is used.
 class Codec {
@@ -33,13 +73,52 @@ class Codec {
   /// parts, which is dense. Throws LinkError for parts that encode() can't have
   /// made.
   virtual at::Tensor decode(const Tensors& parts) const = 0;
+
+  /// Ends for training; nullptr: encode() and decode() do without a state.
+  /// Throw UserError, for the user of a config, where there can't be one.
+  ///
+  /// A gradient that was under way when a checkpoint was taken is encoded once
+  /// more, without the state: encode() of what came must give it unchanged.
+  virtual std::unique_ptr<CodecEnd> sender(const CodecSite& /*site*/) const {
+    return nullptr;
+  }
+  virtual std::unique_ptr<CodecEnd> receiver(const CodecSite& /*site*/) const {
+    return nullptr;
+  }
+  /// Whether the ends remember something of each sample: every message of
+  /// training then comes to the receiver once, and in order.
+  virtual bool wants_samples() const { return false; }
 };
 
-/// The codecs of a run's boundaries, index k-1; nullptr: tensors are sent
-/// unencoded.
-using Codecs = std::vector<std::shared_ptr<const Codec>>;
+/// The codecs of a boundary; nullptr: tensors are sent unencoded.
+struct BoundaryCodecs {
+  std::shared_ptr<const Codec> up = nullptr;    ///< of activations
+  std::shared_ptr<const Codec> down = nullptr;  ///< of gradients
+};
 
-using CodecRow = Row<std::shared_ptr<const Codec> (*)()>;
+/// The codecs of a run's boundaries, index k-1.
+using Codecs = std::vector<BoundaryCodecs>;
+
+/// The directions that a part of a config is about.
+struct CodecWays {
+  bool up = true;
+  bool down = true;
+};
+
+/// How a row makes its codec.
+struct MakeCodec {
+  /// The codec without options; nullptr where there are some.
+  std::shared_ptr<const Codec> (*plain)() = nullptr;
+  /// Reads the options of one that has some, at once; what it makes for other
+  /// directions is not used.
+  BoundaryCodecs (*configure)(Fields& options, CodecWays ways) = nullptr;
+  bool goes_down = true;  ///< whether gradients can be sent so
+
+  /// The codec of activations, with the defaults of its options.
+  std::shared_ptr<const Codec> operator()() const;
+};
+
+using CodecRow = Row<MakeCodec>;
 
 /// "none", which makes nullptr, and the others. A new codec is one source file
 /// and one row.

@@ -14,34 +14,29 @@
 // scales [groups]; and two bytes repeated, which carry what a shape can: the
 // tensor's sizes, and the order in which its dimensions lie in memory.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string_view>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "lib/base/error.h"
 #include "lib/boundaries/codecs/codec.h"
+#include "lib/boundaries/codecs/layout.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::string_view kName = "hadamard4";
 constexpr std::int64_t kLongestGroup = 128;
-constexpr std::int64_t kMaps = 4;  // dimensions of [N, C, H, W]
 constexpr int kLargestCode = 7;
 constexpr int kShift = 8;  // codes are written without a sign
 constexpr int kBitsOfACode = 4;
 constexpr int kCodes = 1 << kBitsOfACode;
-
-using Sizes = std::vector<std::int64_t>;
 
 /// Numbers of a row, and of a group of it.
 struct Groups {
@@ -52,18 +47,13 @@ struct Groups {
 };
 
 Groups groups_of(at::IntArrayRef sizes) {
-  std::int64_t rows = 1;
-  Groups groups;
-  const auto dims = static_cast<std::int64_t>(sizes.size());
-  for (std::int64_t i = 0; i < dims; ++i) {
-    const bool counts = dims < kMaps ? i + 1 < dims : i == 0;
-    (counts ? rows : groups.row) *= sizes[static_cast<std::size_t>(i)];
-  }
+  const CodedRows rows = coded_rows_of(sizes);
+  Groups groups{.row = rows.length};
   const auto wanted = static_cast<std::uint64_t>(
       std::max<std::int64_t>(2, std::min(groups.row, kLongestGroup)));
   groups.length = static_cast<std::int64_t>(std::bit_ceil(wanted));
   groups.in_row = (groups.row + groups.length - 1) / groups.length;
-  groups.count = rows * groups.in_row;
+  groups.count = rows.count * groups.in_row;
   return groups;
 }
 
@@ -100,30 +90,6 @@ at::Tensor in_groups(const at::Tensor& values, const Groups& groups) {
   return at::constant_pad_nd(rows, {0, more}).view({-1, groups.length});
 }
 
-/// Dimensions from that of the largest stride to that of the least.
-Sizes order_of(const at::Tensor& tensor) {
-  Sizes order(static_cast<std::size_t>(tensor.dim()));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) {
-                     return tensor.stride(a) > tensor.stride(b);
-                   });
-  return order;
-}
-
-/// The values, dense, with their dimensions in that order in memory.
-at::Tensor laid_out(const at::Tensor& values, const Sizes& order) {
-  const at::Tensor ordered = values.permute(order).contiguous();
-  Sizes back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-  return ordered.permute(back);
-}
-
-at::Tensor shape_alone(const Sizes& sizes, const at::Tensor& byte) {
-  return byte.expand(sizes);
-}
-
 class Hadamard4 final : public Codec {
  public:
   std::string_view name() const override { return kName; }
@@ -133,8 +99,6 @@ class Hadamard4 final : public Codec {
   Tensors encode(const at::Tensor& values) const override {
     const at::NoGradGuard no_grad;
     const at::Tensor byte = at::zeros({}, values.options().dtype(at::kByte));
-    Sizes order = order_of(values);
-    for (std::int64_t& place : order) ++place;  // no size is 0
     const Groups groups = groups_of(values.sizes());
     Tensors parts = {byte};
     if (values.numel() > 0) {
@@ -154,19 +118,17 @@ class Hadamard4 final : public Codec {
       parts.push_back(at::empty({0, 1}, byte.options()));
       parts.push_back(at::empty({0}, values.options()));
     }
-    parts.push_back(shape_alone(values.sizes().vec(), byte));
-    parts.push_back(shape_alone(order, byte));
+    add_layout(coded_layout_of(values), values.options(), parts);
     return parts;
   }
 
   at::Tensor decode(const Tensors& parts) const override {
     const at::NoGradGuard no_grad;
-    const Sizes order = check(parts);
-    const at::IntArrayRef sizes = parts[3].sizes();
+    const CodedLayout layout = check(parts);
     const at::Tensor& scales = parts[2];
     if (parts[3].numel() == 0)
-      return laid_out(at::empty(sizes, scales.options()), order);
-    const Groups groups = groups_of(sizes);
+      return laid_out(at::empty(layout.sizes, scales.options()), layout);
+    const Groups groups = groups_of(layout.sizes);
     const at::Tensor& bytes = parts[1];
     const at::Tensor codes =
         at::stack({bytes.bitwise_and(kCodes - 1),
@@ -179,34 +141,23 @@ class Hadamard4 final : public Codec {
         (rotated(turned) * signs_of(groups, scales.options()))
             .view({-1, groups.in_row * groups.length})
             .narrow(1, 0, groups.row);
-    return laid_out(rows.reshape(sizes), order);
+    return laid_out(rows, layout);
   }
 
  private:
-  /// The order of the dimensions. Throws LinkError.
-  static Sizes check(const Tensors& parts) {
-    constexpr std::array kTypes = {at::kByte, at::kByte, at::kFloat, at::kByte,
-                                   at::kByte};
-    const auto refuse = [] {
-      throw LinkError("what came is not a tensor as codec {} sends it", kName);
-    };
-    if (parts.size() != kTypes.size()) refuse();
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      if (parts[i].scalar_type() != kTypes.at(i)) refuse();
-    const at::Tensor& shape = parts[3];
-    const Groups groups = groups_of(shape.sizes());
-    const std::int64_t count = shape.numel() > 0 ? groups.count : 0;
-    const Sizes codes = {count, shape.numel() > 0 ? groups.length / 2 : 1};
-    if (parts[1].sizes() != codes || parts[2].sizes() != Sizes{count} ||
-        parts[4].dim() != shape.dim())
-      refuse();
-    Sizes order = parts[4].sizes().vec();
-    for (std::int64_t& place : order) --place;
-    Sizes sorted = order;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0; i < sorted.size(); ++i)
-      if (sorted[i] != static_cast<std::int64_t>(i)) refuse();
-    return order;
+  /// Throws LinkError.
+  static CodedLayout check(const Tensors& parts) {
+    constexpr std::size_t kParts = 5;
+    if (parts.size() != kParts || parts[0].scalar_type() != at::kByte)
+      refuse_parts(kName);
+    CodedLayout layout = layout_in(parts, 3, kName);
+    const bool is_empty = parts[3].numel() == 0;
+    const Groups groups = groups_of(layout.sizes);
+    const std::int64_t count = is_empty ? 0 : groups.count;
+    check_part(parts[1], at::kByte, {count, is_empty ? 1 : groups.length / 2},
+               kName);
+    check_part(parts[2], at::kFloat, {count}, kName);
+    return layout;
   }
 };
 

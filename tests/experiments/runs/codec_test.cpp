@@ -129,7 +129,7 @@ TEST_P(CodecOnABoundary, SendsTheActivationsOfTrainingAndOfEvaluation) {
     const Experiment coded = experiment_of(with("backprop"));
     const Message plain =
         first_activation(experiment_of(boundary("backprop", "none")), op);
-    const Codec* codec = codec_above(coded, 1).get();
+    const Codec* codec = codecs_above(coded, 1).up.get();
     const at::Tensor received =
         unpack(first_activation(coded, op), "h", codec).at(0);
     const Tensors sent = unpack(plain, "h");
@@ -211,7 +211,8 @@ Codecs codecs_in(const std::string& boundary) {
 }
 
 std::string name_in(const Codecs& codecs, std::size_t index) {
-  return codecs.at(index) ? std::string(codecs[index]->name()) : "none";
+  const std::shared_ptr<const Codec>& codec = codecs.at(index).up;
+  return codec ? std::string(codec->name()) : "none";
 }
 
 TEST(CodecInAConfig, IsOfItsBoundary) {

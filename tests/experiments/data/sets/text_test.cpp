@@ -103,6 +103,26 @@ TEST_F(Text, TrainingWindowsMoveBetweenEpochsByLessThanAWindow) {
   EXPECT_THAT(offsets, ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 
+TEST_F(Text, FixedWindowsOfTrainingStandStillAndAreShuffled) {
+  std::string text;
+  while (text.size() < 100) text += "0123456789";
+  const std::string path = write_text(text);
+  TextOptions options{.context = 10, .validation = 0.2, .are_fixed = true};
+  const DataSet fixed = open_text(path, options);
+  options.are_fixed = false;
+  EXPECT_FALSE(fixed.varies);
+  EXPECT_TRUE(open_text(path, options).varies);
+  SampleSource source(fixed.train.samples(), {.batch_size = 1, .seed = 3});
+  std::set<Positions> orders;
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+    Positions windows = epoch_of(source, epoch);
+    orders.insert(windows);
+    std::sort(windows.begin(), windows.end());
+    EXPECT_THAT(windows, ElementsAre(0, 10, 20, 30, 40, 50, 60));
+  }
+  EXPECT_GT(orders.size(), 1U);
+}
+
 TEST_F(Text, OffsetsDependOnTheSeed) {
   const auto samples = digits(7).train.samples();
   Positions of_seed_1;

@@ -66,19 +66,22 @@ INSTANTIATE_TEST_SUITE_P(Methods, VerifyMethod, testing::ValuesIn(methods()),
 
 class VerifyCodec : public testing::TestWithParam<const char*> {};
 
+// An epoch has ten turns: in the last two samples come again.
 TEST_P(VerifyCodec, HasTheSameBitsInThreeBlocks) {
   EXPECT_EQ(differences(verified(
-                blocks(3) + kMlp + "boundary = {codec = '" + GetParam() +
-                "', 1 = {policy = 'delayed_gradient'}, 2 = {policy = "
-                "'synthetic_gradient'}}\n")),
+                blocks(3) + kMlp + "boundary = {codec = " + GetParam() +
+                    ", 1 = {policy = 'delayed_gradient'}, 2 = {policy = "
+                    "'synthetic_gradient'}}\n",
+                {.turns = 12})),
             kSame);
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, VerifyCodec,
-                         testing::Values("fp16", "bf16", "int8", "hadamard4"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Codecs, VerifyCodec,
+    testing::Values("'fp16'", "'bf16'", "'int8'", "'hadamard4'",
+                    "{name = 'top_k', ratio = 0.2}",
+                    "{up = {name = 'delta', bits = 4}, down = 'top_k'}",
+                    "{up = {name = 'delta', bits = 8}, down = 'int8'}"));
 
 class VerifyCut : public testing::TestWithParam<int> {
  protected:
