@@ -137,22 +137,26 @@ std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
   std::vector<Action> all;
   for (const auto& [mark, op] : has_target ? std::array{kForLesson, kBackward}
                                            : std::array{kBackward, kForLesson})
-    if (const auto& batches = ledger.with(mark); !batches.empty())
-      all.push_back(action(op, oldest(batches)));
+    for (const std::int64_t batch : oldest(ledger.with(mark)))
+      all.push_back(action(op, batch));
   return all;
 }
 
-/// Batches of a checkpoint come first, in the order of their numbers.
-std::int64_t FreeRunning::oldest(const std::set<BatchRound>& marked) const {
-  const auto is_begun = [&](const BatchRound& visit) {
-    return std::find(begun_.begin(), begun_.end(), visit.batch) != begun_.end();
-  };
-  const auto before = std::find_if_not(marked.begin(), marked.end(), is_begun);
-  if (before != marked.end()) return before->batch;
-  return *std::find_if(begun_.begin(), begun_.end(), [&](std::int64_t batch) {
+/// A checkpoint doesn't say in which order its batches were begun: what comes
+/// from above does.
+std::vector<std::int64_t> FreeRunning::oldest(
+    const std::set<BatchRound>& marked) const {
+  if (marked.empty()) return {};
+  if (!plan().micro_batches.by_arrival) return {marked.begin()->batch};
+  std::vector<std::int64_t> of_checkpoint;
+  for (const BatchRound& visit : marked)
+    if (std::find(begun_.begin(), begun_.end(), visit.batch) == begun_.end())
+      of_checkpoint.push_back(visit.batch);
+  if (!of_checkpoint.empty()) return of_checkpoint;
+  return {*std::find_if(begun_.begin(), begun_.end(), [&](std::int64_t batch) {
     const auto found = marked.lower_bound({batch, 0});
     return found != marked.end() && found->batch == batch;
-  });
+  })};
 }
 
 std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {

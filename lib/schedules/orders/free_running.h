@@ -85,10 +85,10 @@ class FreeRunning {
   std::vector<Action> after_turns() const;
   Action agreement(Op op) const;
   Action entry(Op op) const;
-  /// The oldest batch of each kind that waits for something.
+  /// The oldest batches of each kind that wait for something.
   std::vector<Action> overdue(const Ledger& ledger) const;
-  /// The batch with that mark, which one has, that the block began first.
-  std::int64_t oldest(const std::set<BatchRound>& marked) const;
+  /// The batch with a mark that the block began first; of a checkpoint, all.
+  std::vector<std::int64_t> oldest(const std::set<BatchRound>& marked) const;
 
   std::vector<BlockPlan> phases_;
   Grant grant_ = {};

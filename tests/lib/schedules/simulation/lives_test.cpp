@@ -47,6 +47,7 @@ const std::vector<Traits> kBoundaries[] = {
     {},
     {Traits{}},
     {Traits{.delay = 1}},
+    {Traits{.delay = 2}, Traits{.delay = 1}},
     {Traits{.cut = true, .from_above = false, .own = true},
      Traits{.delay = 1}}};
 
@@ -71,7 +72,7 @@ class RandomLives {
         chance_(seed),
         replicas_(chance_.between(2, 6)),
         started_(chance_.between(1, replicas_)),
-        plan_(with_replicas(make_free_plan(kBoundaries[chance_.below(4)], 1, 3),
+        plan_(with_replicas(make_free_plan(kBoundaries[chance_.below(5)], 1, 3),
                             replicas_, drawn_exchange(chance_, replicas_),
                             false, Dealing::arrival)),
         costs_{.jitter = 0.3, .seed = seed},
