@@ -137,9 +137,26 @@ std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
   std::vector<Action> all;
   for (const auto& [mark, op] : has_target ? std::array{kForLesson, kBackward}
                                            : std::array{kBackward, kForLesson})
-    if (const auto& batches = ledger.with(mark); !batches.empty())
-      all.push_back(action(op, batches.begin()->batch));
+    for (const std::int64_t batch : oldest(ledger.with(mark)))
+      all.push_back(action(op, batch));
   return all;
+}
+
+/// A checkpoint doesn't say in which order its batches were begun: what comes
+/// from above does.
+std::vector<std::int64_t> FreeRunning::oldest(
+    const std::set<BatchRound>& marked) const {
+  if (marked.empty()) return {};
+  if (!plan().micro_batches.by_arrival) return {marked.begin()->batch};
+  std::vector<std::int64_t> of_checkpoint;
+  for (const BatchRound& visit : marked)
+    if (std::find(begun_.begin(), begun_.end(), visit.batch) == begun_.end())
+      of_checkpoint.push_back(visit.batch);
+  if (!of_checkpoint.empty()) return of_checkpoint;
+  return {*std::find_if(begun_.begin(), begun_.end(), [&](std::int64_t batch) {
+    const auto found = marked.lower_bound({batch, 0});
+    return found != marked.end() && found->batch == batch;
+  })};
 }
 
 std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
@@ -169,6 +186,7 @@ void FreeRunning::did(const Action& action) {
     turn_ = plan().micro_batches.turn_of(action.batch);
     next_ = action.batch + 1;
     ++forwards_;
+    begin_batch(action.batch);
   }
   if (action.op == Op::settle && !action.dropped.empty())
     next_ = action.dropped.back() + 1;
@@ -185,6 +203,13 @@ void FreeRunning::did(const Action& action) {
   if (action.op == Op::update) ++updates_;
   if (action.op == Op::evaluate) ++evaluated_;
   if (action.op == Op::save) saved_ = true;
+}
+
+/// Batches go through a block in order: those that wait are the last ones.
+void FreeRunning::begin_batch(std::int64_t batch) {
+  if (!plan().micro_batches.by_arrival) return;
+  begun_.push_back(batch);
+  if (std::ssize(begun_) > plan().in_flight) begun_.pop_front();
 }
 
 void FreeRunning::see(const MessageHead& first) {
@@ -210,7 +235,7 @@ void FreeRunning::see_end(std::int64_t end) {
 }
 
 void FreeRunning::see_deal(std::optional<std::int64_t> batch) {
-  next_ = std::min(batch.value_or(end()), end());
+  next_ = is_told_end_ ? end() : std::min(batch.value_or(end()), end());
 }
 
 std::vector<std::int64_t> FreeRunning::behind(std::int64_t turn) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lib/schedules/plan/action.h"
@@ -53,11 +54,15 @@ class FreeRunning {
   /// The batch that a dealer would give the block now; nothing: all that its
   /// grant has are dealt. Until then the number of its forward is open.
   void see_deal(std::optional<std::int64_t> batch);
+  /// Nothing more is dealt to the block in its grant.
+  void end_deal() { is_told_end_ = true; }
   /// One past the last batch that it has begun or left out.
   std::int64_t next() const { return next_; }
   /// Batches that the block leaves out of its grant, because the others have
   /// done that turn without it.
   std::vector<std::int64_t> behind(std::int64_t turn) const;
+  /// Whether only what follows the turns of its grant is left, or nothing.
+  bool turns_are_over(const Ledger& ledger) const;
   /// Number of turns begun, with those of dropped batches; of dealt batches,
   /// those that the block has begun itself.
   std::int64_t turns() const {
@@ -66,8 +71,7 @@ class FreeRunning {
 
  private:
   void see_dealt_below(std::int64_t batch);
-  /// Whether only what follows the turns of its grant is left, or nothing.
-  bool turns_are_over(const Ledger& ledger) const;
+  void begin_batch(std::int64_t batch);
   /// One past the last batch of its grant.
   std::int64_t end() const;
   /// Whether a window is full.
@@ -81,21 +85,26 @@ class FreeRunning {
   std::vector<Action> after_turns() const;
   Action agreement(Op op) const;
   Action entry(Op op) const;
-  /// The oldest batch of each kind that waits for something.
+  /// The oldest batches of each kind that wait for something.
   std::vector<Action> overdue(const Ledger& ledger) const;
+  /// The batch with a mark that the block began first; of a checkpoint, all.
+  std::vector<std::int64_t> oldest(const std::set<BatchRound>& marked) const;
 
   std::vector<BlockPlan> phases_;
   Grant grant_ = {};
   bool has_begun_ = false;
   std::int64_t next_ = 0;   // the batch of its next forward
   std::int64_t turn_ = -1;  // that of its last one
+  /// Batches dealt to it, as it began them: the last ones. One that is dealt
+  /// again has a lower number than those before it.
+  std::deque<std::int64_t> begun_;
   std::int64_t forwards_ = 0;
   std::int64_t updates_ = 0;
   std::int64_t evaluated_ = 0;  // batches after the turns
   bool has_agreed_ = true;      // with the other replicas, after the turns
   std::deque<Action> due_;      // the rest of an exchange or update
   bool saved_ = true;
-  bool is_told_end_ = false;  // of its grant, by the block below
+  bool is_told_end_ = false;  // of its grant, by the block below or a dealer
 };
 
 /// Whether the blocks of a run choose by themselves.

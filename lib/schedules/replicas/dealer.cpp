@@ -17,18 +17,11 @@ std::optional<std::int64_t> Dealer::next(std::int64_t end) const {
 }
 
 std::optional<std::int64_t> Dealer::deal(int replica, std::int64_t end) {
-  std::vector<std::int64_t>& held = held_[replica];
-  // Blocks go by numbers: one that is dealt again would overtake those that are
-  // under way.
-  if (held.empty() && !returned_.empty() && *returned_.begin() < end) {
-    held.push_back(*returned_.begin());
-    returned_.erase(returned_.begin());
-  } else if (next_ && *next_ < end) {
-    held.push_back((*next_)++);
-  } else {
-    return std::nullopt;
-  }
-  return held.back();
+  const std::optional<std::int64_t> batch = next(end);
+  if (!batch) return std::nullopt;
+  if (returned_.erase(*batch) == 0) ++*next_;
+  held_[replica].push_back(*batch);
+  return batch;
 }
 
 void Dealer::took(int replica, std::int64_t batch) {

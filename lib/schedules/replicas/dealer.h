@@ -26,6 +26,8 @@ class Dealer {
   void took(int replica, std::int64_t batch);
   /// Takes back what a lost replica had. Returns how many batches.
   std::int64_t take_back(int replica);
+  /// Batches that were taken back, and not dealt again.
+  const std::set<std::int64_t>& returned() const { return returned_; }
 
  private:
   std::optional<std::int64_t> next_;  // never dealt yet

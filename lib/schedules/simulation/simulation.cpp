@@ -172,6 +172,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
       agreeing_[{of, action.batch}].insert(block);
       is_local_ = false;
     }
+    if (action.kind == ExchangeKind::entry) is_local_ = false;
     if (action.dropped.empty() || action.op != Op::forward) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
@@ -330,12 +331,13 @@ std::optional<TimedAction> Simulation::next() {
   }
   if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
+  begin_life(chosen, action);
   lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
   meet(chosen, action, end);
   rest(chosen, action, end);
   if (lane.chooser) {
     if (action.op == Op::forward && is_dealt_to(chosen)) {
-      take_deal(action);
+      take_deal(chosen, action);
       forget_dealt();
     }
     lane.chooser->did(action);

@@ -86,6 +86,15 @@ class Simulation {
   /// Gives an idle block a grant, to be run in lockstep or free as the plan
   /// says.
   void give(int block, const Grant& grant);
+  /// Takes a replica out, where blocks run free and a centre serves replicas:
+  /// it is lost then, or hasn't joined yet. Batches that it was dealt and that
+  /// its centre hasn't taken are dealt again.
+  void lose(int replica, double time);
+  /// A replica that was taken out joins, between two grants: its seats are to
+  /// be given the next one, with Grant::joins.
+  void admit(int replica, double time);
+  /// Batches of lost replicas that were not dealt again.
+  const std::set<std::int64_t>& returned() const { return dealer_.returned(); }
   /// Keeps the block from acting before that time.
   void hold(int block, double until);
   /// The next action in the order of virtual time (ties: the lowest block; of
@@ -138,6 +147,7 @@ class Simulation {
     };
     std::optional<Gathering> gathering = {};
     std::map<int, MergePoint> merged = {};
+    std::map<int, std::int64_t> brought = {};  ///< batches, by replica
     bool is_told = false;  ///< a record says when those who wait are merged
   };
   /// Messages of a seat's next action.
@@ -157,6 +167,8 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
+    /// Turn at which the replica joined, -1: it has been there from the start.
+    std::int64_t joined = -1;
     /// Number of times that replicas which share weights have agreed.
     std::int64_t rests = 0;
     /// The number of rests, and whether an evaluation or a checkpoint is next,
@@ -245,8 +257,8 @@ class Simulation {
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);
   /// Merges what waits at a centre, where it is time.
-  static void merge_if_complete(CentreQueue& centre, double time);
-  static void merge(CentreQueue& centre, double time);
+  void merge_if_complete(CentreQueue& centre, double time);
+  void merge(CentreQueue& centre, double time);
   /// Whether a record says that others merge before that one is served.
   bool others_merge_before(const BlockPlan& mine, const CentreQueue& centre,
                            std::int64_t place) const;
@@ -258,7 +270,18 @@ class Simulation {
   bool is_dealt(int seat) const;
   /// Whether a dealer has the batches of that seat's forwards.
   bool is_dealt_to(int seat) const;
-  void take_deal(const Action& forward);
+  void take_deal(int seat, const Action& forward);
+  /// Notes that the centre of block 1 has taken what a replica brought.
+  void note_taken(int block, int replica, std::int64_t batch);
+  std::vector<int> seats_of(int replica) const;
+  /// Whether the seats of a replica have done all that the one did which had
+  /// its place before; true where the next action is none of one that joins.
+  bool is_entry_due(int seat) const;
+  void begin_life(int seat, const Action& entry);
+  void empty_channels(int replica);
+  void lose_at_centre(const BlockPlan& mine, double time);
+  void lose_at_meetings(const BlockPlan& mine);
+  bool is_at_end(int replica, double time) const;
   /// Time at which all that the block's next action takes had come; 0 where
   /// that doesn't matter to the block.
   double arrived_at(int block);
@@ -331,6 +354,7 @@ class Simulation {
   /// Seats that agree with the others of their block before a turn, by block
   /// and turn, where a record says what they do.
   std::map<std::pair<int, std::int64_t>, std::set<int>> agreeing_;
+  std::set<int> lost_;                  // replicas, of free blocks
   Dealer dealer_;                       // of free replicas, by arrival
   std::vector<std::int64_t> done_;      // by executor: its actions
   std::vector<SimulatedChannel> up_;    // index of the link - 1

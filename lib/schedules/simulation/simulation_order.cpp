@@ -184,7 +184,7 @@ std::optional<double> Simulation::ready_at(int block) {
   const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
-  if (!is_its_turn(block)) return std::nullopt;
+  if (!is_its_turn(block) || !is_entry_due(block)) return std::nullopt;
   double start = lane.clock;
   if (lane.stage) {
     if (is_anyone_behind(*lane.stage)) return std::nullopt;
@@ -234,11 +234,12 @@ void Simulation::choose(int block) {
   Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) return;
   const std::int64_t next_before = lane.chooser->next();
+  const BlockPlan& mine = by_block(plans_.front().blocks, block);
   if (is_dealt_to(block)) lane.chooser->see_deal(dealer_.next());
   if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
     const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
     lane.chooser->see({first.kind, first.batch});
-  } else if (block > 1 && is_dealt(block)) {
+  } else if (mine.block > 1 && is_dealt(block)) {
     // What the block below has left out never comes; real blocks say so.
     lane.chooser->see_end(by_block(lanes_, block - 1).chooser->next());
   }
@@ -273,12 +274,11 @@ bool Simulation::is_dealt_to(int seat) const {
   return is_dealt(seat) && by_block(plans_.front().blocks, seat).block == 1;
 }
 
-void Simulation::take_deal(const Action& forward) {
-  constexpr int kAny = 1;  // no replica is lost here
-  const auto batch = dealer_.deal(kAny, forward.batch + 1);
+void Simulation::take_deal(int seat, const Action& forward) {
+  const int replica = by_block(plans_.front().blocks, seat).replica;
+  const auto batch = dealer_.deal(replica, forward.batch + 1);
   SLUICE_CHECK(batch == forward.batch, "batch {} isn't the next that is dealt",
                forward.batch);
-  dealer_.took(kAny, *batch);
 }
 
 double Simulation::arrived_at(int block) {

@@ -64,7 +64,8 @@ std::int64_t Simulation::taking_part(const BlockPlan& mine,
   const auto found = agreeing_.find({mine.block, exchange.batch});
   const bool is_told =
       exchange.kind == ExchangeKind::agreement && found != agreeing_.end();
-  return is_told ? std::ssize(found->second) : mine.exchange.members;
+  return is_told ? std::ssize(found->second)
+                 : mine.exchange.members - std::ssize(lost_);
 }
 
 /// Whether those that are lost before a rest have done all that they did.
@@ -79,7 +80,8 @@ bool Simulation::are_lost_done(const BlockPlan& mine,
     if (lane.actions.empty()) continue;
     const Action& next = lane.actions.front();
     const bool joins_later =
-        next.kind == ExchangeKind::entry && next.batch >= exchange.batch;
+        lane.joined >= exchange.batch ||
+        (next.kind == ExchangeKind::entry && next.batch >= exchange.batch);
     if (!joins_later && !found->second.contains(seat)) return false;
   }
   return true;
@@ -94,6 +96,7 @@ std::int64_t Simulation::rests_before(const Action& entry, int block) const {
 /// Counts those as its own.
 void Simulation::enter(int seat, const Action& entry) {
   Lane& lane = by_block(lanes_, seat);
+  if (lane.chooser) return;  // admit() has
   const int block = by_block(plan(entry.phase).blocks, seat).block;
   lane.published = lane.settled = rests_before(entry, block);
 }
@@ -126,6 +129,8 @@ void Simulation::visit(int seat, const Action& action, double end) {
   if (action.kind == ExchangeKind::entry) enter(seat, action);
   centre.waiting.erase({centre.visitors.at(seat), seat});
   if (!centre.gathering) centre.visitors.erase(seat);
+  if (!centre.gathering && action.kind == ExchangeKind::push)
+    note_taken(mine.block, mine.replica, action.batch);
   ++centre.served;
   if (centre.gathering && action.kind == ExchangeKind::push) {
     centre.free_since = std::max(centre.free_since, end);
@@ -160,8 +165,10 @@ void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
   centre.is_told = !lane.actions.empty() &&
                    lane.actions.front().kind == ExchangeKind::pull &&
                    lane.actions.front().arrived > 0;
-  if (centre.gathering->bring(mine.replica, turn, time))
+  if (centre.gathering->bring(mine.replica, turn, time)) {
+    if (mine.block == 1) centre.brought[mine.replica] = turn;
     return merge_if_complete(centre, time);
+  }
   centre.merged[mine.replica] = {time, centre.served,
                                  centre.gathering->merged_turn()};
 }
@@ -179,9 +186,12 @@ void Simulation::merge_if_complete(CentreQueue& centre, double time) {
 
 void Simulation::merge(CentreQueue& centre, double time) {
   const std::vector<int> members = centre.gathering->merge(time);
-  for (const int member : members)
+  for (const int member : members) {
     centre.merged[member] = {time, centre.served,
                              centre.gathering->merged_turn()};
+    if (const auto brought = centre.brought.extract(member))
+      note_taken(1, member, brought.mapped());
+  }
 }
 
 bool Simulation::others_merge_before(const BlockPlan& mine,

@@ -11,6 +11,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/simulation.h"
 
@@ -149,6 +150,26 @@ TEST(FreeRunning, BeginsWithItsEntryWhereItsReplicaJoins) {
     block.note(block.choices().front());
   }
   EXPECT_EQ(text_of(block.choices()), "F7");
+}
+
+// A batch that is dealt again has a lower number than one before it, and comes
+// after it at each block.
+TEST(FreeRunning, GoesBackwardInTheOrderInWhichItHasForwarded) {
+  const RunPlan plan = with_replicas(make_free_plan({kDelayed}, 1, 3), 2,
+                                     {.what = ExchangedTensors::weights,
+                                      .every = 9,
+                                      .agrees = true,
+                                      .served = true},
+                                     false, Dealing::arrival);
+  Chooser block(plan.blocks[0]);
+  block.set(Mark::in_flight, 1);
+  block.give({.first_turn = 4, .end_turn = 8, .checkpoint = true});
+  block.note({Op::forward, 9});
+  block.note({Op::forward, 3});
+  EXPECT_EQ(text_of(block.choices()), "B1") << "which a checkpoint had";
+  block.note({Op::backward, 1});
+  block.note({Op::update, 1});
+  EXPECT_EQ(text_of(block.choices()), "B9 F4");
 }
 
 TEST(FreeRunning, CountsWhatItsWindowHeldBeforeItBegan) {
