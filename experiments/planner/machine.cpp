@@ -24,6 +24,16 @@ void read_device(Fields& fields, Machine& machine) {
              {.text = "speed relative to this machine: 2 halves all durations",
               .min = 1e-6,
               .max = 1e6});
+  fields.key("flops", device.flops,
+             {.text = "floating-point operations per second that it attains "
+                      "in training, two to a multiply-add: durations then "
+                      "follow from the layers' shapes, and nothing is "
+                      "measured; 0: measured here, by speed",
+              .unit = "1/s",
+              .min = 0});
+  if (device.flops > 0 && fields.has("speed"))
+    fields.reject("flops", "goes without speed, which is that of measured "
+                           "durations");
   fields.key("cores", device.cores,
              {.text = "number of cores; a block uses one for each of its "
                       "threads, and waits when too few are free",
@@ -98,7 +108,20 @@ Machine read_machine(const std::string& path) {
   read_fields(top, machine);
   if (machine.devices.empty())
     throw UserError("{}: describes no [[device]]; see sluice help plan", path);
+  for (PlannedDevice& device : machine.devices) {
+    if (!machine.computes()) break;
+    if (device.flops == 0)
+      throw UserError("{}: {} has no flops, and others have: give it to all",
+                      path, device.name);
+    device.speed = device.flops;  // over a machine of one a second
+  }
   return machine;
+}
+
+bool Machine::computes() const {
+  return std::any_of(
+      devices.begin(), devices.end(),
+      [](const PlannedDevice& device) { return device.flops > 0; });
 }
 
 std::vector<KeyDoc> machine_manual() {
