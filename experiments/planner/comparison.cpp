@@ -153,9 +153,9 @@ void compute(Candidate& candidate, double one, const Machine& machine) {
   try {
     Costs costs = computed_costs(experiment);
     costs.in_one_block = one;
-    costs = costs_on(machine, by_seat(std::move(costs),
-                                      experiment.plans.front()),
-                     experiment.threads);
+    costs =
+        costs_on(machine, by_seat(std::move(costs), experiment.plans.front()),
+                 experiment.threads);
     candidate.rounds.push_back(predicted_speed(experiment.plans.front(), costs,
                                                experiment.capacities));
   } catch (const UserError& error) {
@@ -330,8 +330,7 @@ Comparison compare_methods(const ConfigNode& given,
   Candidate alone{.row = {.method = "one block", .threads = one.threads}};
   double turn_of_one = 0;
   if (options.machine.computes()) {
-    turn_of_one =
-        seconds_in_one_block(computed_costs(one), one.plans.front());
+    turn_of_one = seconds_in_one_block(computed_costs(one), one.plans.front());
     for (Candidate& each : candidates)
       compute(each, turn_of_one, options.machine);
   } else {

@@ -210,9 +210,8 @@ std::string text_of(const Comparison& comparison) {
                 "no time:\n\n";
   text += fmt::format(
       "{:<32}{:>2}{:>4}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
-      "method", "K", "R", "threads",
-      "batch", "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
-      "peak MiB");
+      "method", "K", "R", "threads", "batch", "epoch", "speed-up", "quartiles",
+      "busy %", "idle %", "sent MiB", "peak MiB");
   text += line_of(comparison.one_block, comparison.rounds);
   for (const Prediction& row : comparison.rows)
     text += line_of(row, comparison.rounds);

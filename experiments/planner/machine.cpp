@@ -32,8 +32,9 @@ void read_device(Fields& fields, Machine& machine) {
               .unit = "1/s",
               .min = 0});
   if (device.flops > 0 && fields.has("speed"))
-    fields.reject("flops", "goes without speed, which is that of measured "
-                           "durations");
+    fields.reject("flops",
+                  "goes without speed, which is that of measured "
+                  "durations");
   fields.key("cores", device.cores,
              {.text = "number of cores; a block uses one for each of its "
                       "threads, and waits when too few are free",

@@ -52,8 +52,8 @@ std::vector<std::size_t> devices_of_blocks(const Machine& machine,
 
 /// Costs of the blocks, or of all seats, on `machine`, from `costs` measured on
 /// this one, or computed_costs(): divided by the speed of a block's device, and
-/// with devices shared where they have too few cores; messages between devices take the times of their link, those
-/// within a device keep theirs.
+/// with devices shared where they have too few cores; messages between devices
+/// take the times of their link, those within a device keep theirs.
 Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads);
 
 }  // namespace sluice::planner

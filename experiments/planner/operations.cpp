@@ -41,8 +41,7 @@ Costs operations_of(const Experiment& experiment, std::int64_t samples) {
 Costs computed_costs(const Experiment& experiment) {
   const std::int64_t samples =
       experiment.batch_size / experiment.micro_batches.count;
-  std::vector<BlockCosts> blocks =
-      operations_of(experiment, samples).blocks;
+  std::vector<BlockCosts> blocks = operations_of(experiment, samples).blocks;
   Costs costs = experiment.costs;
   for (std::size_t k = 0; k < blocks.size(); ++k)
     if (k < costs.blocks.size()) blocks[k].slowness = costs.blocks[k].slowness;

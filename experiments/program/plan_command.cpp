@@ -59,14 +59,13 @@ void print_boundary(const Experiment& experiment, int block) {
   const auto codec = codec_above(experiment, block);
   const MessageBytes& bytes = by_block(experiment.costs.bytes, block);
   constexpr double kMiB = 1 << 20;
-  fmt::print(
-      "   boundary {}: {}{}; a message up has {:.4g} MiB{}\n", block,
-      by_block(experiment.phases.front(), block).name,
-      codec ? fmt::format(", codec {}", codec->name()) : "",
-      bytes.activation / kMiB,
-      bytes.gradient > 0
-          ? fmt::format(", one down {:.4g} MiB", bytes.gradient / kMiB)
-          : "");
+  fmt::print("   boundary {}: {}{}; a message up has {:.4g} MiB{}\n", block,
+             by_block(experiment.phases.front(), block).name,
+             codec ? fmt::format(", codec {}", codec->name()) : "",
+             bytes.activation / kMiB,
+             bytes.gradient > 0
+                 ? fmt::format(", one down {:.4g} MiB", bytes.gradient / kMiB)
+                 : "");
 }
 
 void print_blocks(const Experiment& experiment) {
@@ -154,10 +153,9 @@ Costs on_machine(const planner::Machine& machine, const Experiment& experiment,
   if (!experiment.virtual_time.calibrate && machine.is_this) return costs;
   const RunPlan& plan = experiment.plans.front();
   costs.in_one_block = seconds_in_one_block(costs, plan);
-  return settled(plan,
-                 planner::costs_on(machine, std::move(costs),
-                                   experiment.threads),
-                 experiment.capacities);
+  return settled(
+      plan, planner::costs_on(machine, std::move(costs), experiment.threads),
+      experiment.capacities);
 }
 
 /// Whether the seconds of the blocks' actions are given or measured.
@@ -269,8 +267,7 @@ std::string remark_of(const BlockCosts& block) {
 
 void print_costs(const Costs& costs, TimeUnit time) {
   fmt::print("\n{:>5}  {:>9}  {:>10}  {:>9}  {:>9}  {:>9}  ({})\n", "block",
-             "forward", "backward", "update", "learn", "head",
-             name_of(time));
+             "forward", "backward", "update", "learn", "head", name_of(time));
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",

@@ -168,8 +168,8 @@ Speed speed_at(const Experiment& experiment, const Costs& costs,
           "--machine {}: its devices have flops, and the durations here are "
           "those of the run: give their speed over this machine's",
           machine);
-    of_seats = planner::costs_on(described, std::move(of_seats),
-                                 experiment.threads);
+    of_seats =
+        planner::costs_on(described, std::move(of_seats), experiment.threads);
   }
   return planner::predicted_speed(plan, of_seats, experiment.capacities);
 }

@@ -66,8 +66,9 @@ struct NoiseOptions {
       fields.reject("shape", "is [C, H, W] of an image or [n] of a vector");
     for (const char* other : {"shape", "classes"})
       if (is_text() && fields.has(other))
-        fields.reject(other, "goes with samples that are no text: leave out "
-                             "data.context, or set data.vocabulary");
+        fields.reject(other,
+                      "goes with samples that are no text: leave out "
+                      "data.context, or set data.vocabulary");
   }
 };
 

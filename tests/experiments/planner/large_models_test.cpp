@@ -103,11 +103,11 @@ class PlannedLargeModels : public Program {
     const Experiment own = read_experiment(config, "");
     ComparisonOptions options{.blocks = std::move(blocks),
                               .replicas = std::move(replicas)};
-    options.machine = read_machine(
-        write("machine.toml",
-              "[[device]]\ncount = 8\nflops = 1e14\n"
-              "[link]\nlatency = 1e-5\nbandwidth = 1e11\n"
-              "[exchange]\nlatency = 1e-5\nbandwidth = 1e11\n"));
+    options.machine =
+        read_machine(write("machine.toml",
+                           "[[device]]\ncount = 8\nflops = 1e14\n"
+                           "[link]\nlatency = 1e-5\nbandwidth = 1e11\n"
+                           "[exchange]\nlatency = 1e-5\nbandwidth = 1e11\n"));
     for (const std::string& method : methods)
       options.methods.push_back(planned_method(method, own));
     return compare_methods(config, "", options);
@@ -125,8 +125,7 @@ TEST_F(PlannedLargeModels, TakeTheTimeOfTheirOperations) {
   for (const Prediction& row : found.rows) {
     SCOPED_TRACE(row.method + " " + std::to_string(row.replicas));
     ASSERT_EQ(row.impossible, "");
-    const double all =
-        row.speed.speed_up / static_cast<double>(row.replicas);
+    const double all = row.speed.speed_up / static_cast<double>(row.replicas);
     if (row.method == "backprop") {
       // One block at a time, and messages between them.
       EXPECT_GT(all, 0.9);
@@ -143,8 +142,8 @@ TEST_F(PlannedLargeModels, TakeTheTimeOfTheirOperations) {
 
 TEST_F(PlannedLargeModels, ArePrintedInSeconds) {
   write("machine.toml", "[[device]]\ncount = 4\nflops = 1e14\n");
-  const std::string command = "plan " + model_file("vit_s16") + " --machine " +
-                              path("machine.toml");
+  const std::string command =
+      "plan " + model_file("vit_s16") + " --machine " + path("machine.toml");
   const Outcome plan = sluice(command);
   EXPECT_EQ(plan.status, 0) << plan.text;
   // 64 samples of 4.6e9 multiply-adds, forward and twice that backward.

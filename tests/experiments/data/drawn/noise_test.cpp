@@ -53,8 +53,8 @@ TEST(Noise, ASampleIsThatOfItsIndex) {
   EXPECT_TRUE(at::equal(one[1], inputs(data.train, {4})[0]));
   EXPECT_FALSE(at::equal(one[0], one[1]));
   EXPECT_FALSE(at::equal(one[1], inputs(data.test, {4})[0]));
-  EXPECT_FALSE(at::equal(
-      one[1], inputs(noise("shape = [5]\nseed = 4").train, {4})[0]));
+  EXPECT_FALSE(
+      at::equal(one[1], inputs(noise("shape = [5]\nseed = 4").train, {4})[0]));
 }
 
 TEST(Noise, HasTextsWhoseLabelsAreTheNextTokens) {
