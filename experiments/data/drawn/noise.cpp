@@ -6,16 +6,13 @@
 
 #include <ATen/ops/empty.h>
 
+#include "experiments/data/drawn/nearly_normal.h"
 #include "experiments/data/samples/samples.h"
 #include "experiments/data/samples/validation.h"
 #include "lib/base/random.h"
 
 namespace sluice {
 namespace {
-
-// Mean and standard deviation of the sum of four even 16-bit numbers.
-constexpr double kSumMean = 2 * 65535.0;
-constexpr double kSumDeviation = 65536.0 * 0.57735026918962576;
 
 struct NoiseOptions {
   std::vector<std::int64_t> shape = {3, 32, 32};
@@ -72,14 +69,6 @@ struct NoiseOptions {
   }
 };
 
-/// Nearly normal with standard deviation 1: the sum of four 16-bit numbers.
-float nearly_normal(std::uint64_t bits) {
-  const std::uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) +
-                            (bits >> 32 & 0xffff) + (bits >> 48);
-  return static_cast<float>((static_cast<double>(sum) - kSumMean) /
-                            kSumDeviation);
-}
-
 class NoiseSamples final : public Samples {
  public:
   NoiseSamples(NoiseOptions options, std::string_view split, std::int64_t size)
@@ -117,7 +106,7 @@ class NoiseSamples final : public Samples {
       *label++ = static_cast<std::int64_t>(
           random.below(static_cast<std::uint64_t>(options_.classes)));
       for (std::int64_t i = 0; i < values; ++i)
-        *input++ = nearly_normal(random.next());
+        *input++ = static_cast<float>(nearly_normal(random.next()));
     }
     return batch;
   }
