@@ -15,7 +15,7 @@ namespace sluice {
 
 /// Name of a tensor in another program's files, and how it lies there.
 struct PublicName {
-  std::string name;
+  std::string name = {};
   std::string otherwise = {};  ///< where no tensor has that name
   bool transposed = false;
   bool leading_one = false;  ///< [1, ...] there, [...] here
@@ -29,12 +29,12 @@ struct PublicName {
 /// from 1, "{n}" for it from 0, "{last}" for the last one's. "{stage}" and
 /// "{block}" are those of a residual block, from 1 and from 0.
 struct NameTable {
-  std::string name;
-  std::vector<std::string> models;
-  std::vector<std::string> prefixes;  ///< that any name may have in a file
+  std::string name = {};
+  std::vector<std::string> models = {};
+  std::vector<std::string> prefixes = {};  ///< that any name may have in a file
   /// Residual blocks of each stage, by model.
   std::map<std::string, std::vector<std::int64_t>> stages = {};
-  std::vector<std::pair<std::string, PublicName>> names;  ///< by ours
+  std::vector<std::pair<std::string, PublicName>> names = {};  ///< by ours
 };
 
 std::span<const NameTable> name_tables();
