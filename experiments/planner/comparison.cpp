@@ -331,8 +331,13 @@ Comparison compare_methods(const ConfigNode& given,
   double turn_of_one = 0;
   if (options.machine.computes()) {
     turn_of_one = seconds_in_one_block(computed_costs(one), one.plans.front());
-    for (Candidate& each : candidates)
+    for (Candidate& each : candidates) {
+      if (options.progress)
+        options.progress(fmt::format("operations of {}, {} blocks, {} replicas",
+                                     each.row.method, each.row.blocks,
+                                     each.row.replicas));
       compute(each, turn_of_one, options.machine);
+    }
   } else {
     Measurement measurement(candidates, one, options);
     comparison.rounds = measurement.run();
