@@ -1,7 +1,10 @@
 // Networks that are planned, not trained, here: what their configs say of work,
 // parameters and messages, beside sums by hand and published figures.
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,11 +88,11 @@ TEST(LargeModels, HaveTheWorkAndTheParametersOfThePublishedOnes) {
     for (const BlockCosts& block : operations_of(experiment).blocks)
       operations += block.seconds[Op::forward];
     EXPECT_NEAR(operations / (2e9 * network.multiply_adds), 1, 0.1);
-    if (network.activation_bytes > 0)
-      for (int k = 1; k < experiment.blocks(); ++k)
-        EXPECT_NEAR(by_block(experiment.costs.bytes, k).activation /
-                        network.activation_bytes,
-                    1, 0.1);
+    if (network.activation_bytes == 0) continue;
+    for (int k = 1; k < experiment.blocks(); ++k)
+      EXPECT_NEAR(by_block(experiment.costs.bytes, k).activation /
+                      network.activation_bytes,
+                  1, 0.1);
   }
 }
 

@@ -103,6 +103,11 @@ NamedModel named(const Case& of, const Model& model) {
   return {of.model, std::ssize(model.layers), model.sample.shape[0]};
 }
 
+Block whole_of(const Model& model) {
+  return make_block(model, 1, 0, std::ssize(model.layers) - 1, /*seed=*/1,
+                    MemoryFormat::contiguous);
+}
+
 NamedTensors tensors_of(Block& block) {
   NamedTensors all = block.parameters();
   for (const auto& buffer : block.buffers()) all.push_back(buffer);
@@ -116,7 +121,7 @@ TEST(PublicNames, AreThoseOfAllTensorsAndLeadBack) {
     tables.insert(each.names);
     const NameTable& names = find_names(each.names, each.model);
     const Model model = make_model(each.model, each.sample, each.options);
-    Block block = make_block(model, 1, 0, std::ssize(model.layers) - 1, 1);
+    Block block = whole_of(model);
     const NamedTensors ours = tensors_of(block);
     const NamedTensors theirs =
         with_public_names(names, named(each, model), ours);
@@ -235,7 +240,7 @@ TEST(PublicNames, LogitsOfAGpt2FileAreThoseOfGpt2) {
     options.set("tied", {.value = tied});
     const Model model =
         make_model("gpt", {{kContext}, kVocabulary, /*is_text=*/true}, options);
-    Block block = make_block(model, 1, 0, kLayers + 1, 1);
+    Block block = whole_of(model);
     const Tensor tokens = at::randint(kVocabulary, {4, kContext}, at::kLong);
     const Pass pass = {.seed = 1, .batch = 0, .training = false};
     const Tensor expected = PlainGpt2(file).logits(tokens);
