@@ -328,8 +328,10 @@ void Settings::describe(Fields& fields) {
        .allowed = {"wandb", "mlflow", "tensorboard"}});
   fields.key(
       "initial_weights", initial_weights,
-      {.text = "safetensors file or checkpoint with the weights that the run "
-               "starts from; tensors are named as in Sluice's checkpoints"});
+      {.text = "checkpoint, safetensors file, or folder or index of several, "
+               "with the weights that the run starts from; tensors are named "
+               "as in Sluice's checkpoints, or for gpt, llama, resnet18, 34 "
+               "and 50 and vit as in published files"});
   fields.section("checkpoint", "when to save, beside the end of the run",
                  [&](Fields& part) { checkpoint.describe(part); });
   fields.section(

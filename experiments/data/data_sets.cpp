@@ -3,6 +3,7 @@
 #include <array>
 
 #include "experiments/data/drawn/drawn_digits.h"
+#include "experiments/data/drawn/noise.h"
 #include "experiments/data/sets/cifar.h"
 #include "experiments/data/sets/idx.h"
 #include "experiments/data/sets/image_folder.h"
@@ -19,6 +20,9 @@ constexpr std::array kRows = {
     DataSetRow{"drawn_digits",
                "digits drawn by the program, 28x28 grey; needs no file",
                configure_drawn_digits},
+    DataSetRow{"noise",
+               "random images, vectors or tokens of any shape; needs no file",
+               configure_noise},
     DataSetRow{"mnist", "handwritten digits, 28x28 grey (LeCun 1998)",
                configure_mnist},
     DataSetRow{"fashion_mnist", "clothes, 28x28 grey (Xiao 2017)",

@@ -11,6 +11,7 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/exchange_work.h"
+#include "experiments/planner/operations.h"
 #include "experiments/planner/other_load.h"
 #include "experiments/planner/pipelines.h"
 #include "experiments/runs/seats/assembly.h"
@@ -95,9 +96,9 @@ double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
       {.blocks = {rehearse(one, options).front().seconds}}, one.plans.front());
 }
 
-Costs costs_from(const Experiment& experiment,
-                 const std::vector<Rehearsal>& rehearsals, double in_one_block,
-                 const Machine& machine) {
+Costs measured_costs(const Experiment& experiment,
+                     const std::vector<Rehearsal>& rehearsals,
+                     double in_one_block, const Machine& machine) {
   Costs costs = experiment.costs;
   costs.in_one_block = in_one_block;
   costs.blocks.clear();
@@ -127,6 +128,41 @@ std::vector<std::string> too_large_for(
   return texts;
 }
 
+/// Puts the fastest of the tries in the candidate's place.
+void choose(Candidate& candidate,
+            const std::function<void(Candidate&)>& predict) {
+  const auto speed_up = [](const Candidate& each) {
+    return each.rounds.empty() ? 0 : each.rounds.front().speed_up;
+  };
+  std::vector<Candidate> tries = std::exchange(candidate.tries, {});
+  for (Candidate& each : tries) predict(each);
+  candidate = std::move(*std::max_element(
+      tries.begin(), tries.end(), [&](const auto& left, const auto& right) {
+        return speed_up(left) < speed_up(right);
+      }));
+}
+
+/// Predicts from operations, on a machine of known `flops`; `one` are those of
+/// a turn in one block.
+void compute(Candidate& candidate, double one, const Machine& machine) {
+  if (!candidate.tries.empty())
+    return choose(candidate,
+                  [&](Candidate& each) { compute(each, one, machine); });
+  if (!candidate.experiment) return;
+  const Experiment& experiment = *candidate.experiment;
+  try {
+    Costs costs = computed_costs(experiment);
+    costs.in_one_block = one;
+    costs =
+        costs_on(machine, by_seat(std::move(costs), experiment.plans.front()),
+                 experiment.threads);
+    candidate.rounds.push_back(predicted_speed(experiment.plans.front(), costs,
+                                               experiment.capacities));
+  } catch (const UserError& error) {
+    candidate.row.impossible = error.what();
+  }
+}
+
 /// Begins with one block, which is measured anew before each of the others.
 class Measurement {
  public:
@@ -144,7 +180,7 @@ class Measurement {
       if (rounds > 0 && spent + each > options_.seconds) break;
       for (Candidate& each_one : candidates_) {
         if (!each_one.tries.empty())
-          choose(each_one);
+          choose(each_one, [this](Candidate& each) { measure(each, 0); });
         else if (each_one.experiment)
           measure(each_one, rounds);
       }
@@ -172,18 +208,6 @@ class Measurement {
       rehearsal_ = {.warm_up = 2, .measured = 4};
   }
 
-  void choose(Candidate& candidate) {
-    const auto speed_up = [](const Candidate& each) {
-      return each.rounds.empty() ? 0 : each.rounds.front().speed_up;
-    };
-    std::vector<Candidate> tries = std::exchange(candidate.tries, {});
-    for (Candidate& each : tries) measure(each, 0);
-    candidate = std::move(*std::max_element(
-        tries.begin(), tries.end(), [&](const auto& left, const auto& right) {
-          return speed_up(left) < speed_up(right);
-        }));
-  }
-
   void measure(Candidate& candidate, std::int64_t round) {
     const Experiment& experiment = *candidate.experiment;
     if (options_.progress)
@@ -205,7 +229,7 @@ class Measurement {
           candidate.row.memory.push_back(each.memory);
       candidate.rounds.push_back(predicted_speed(
           experiment.plans.front(),
-          costs_from(experiment, rehearsals, alone, options_.machine),
+          measured_costs(experiment, rehearsals, alone, options_.machine),
           experiment.capacities));
     } catch (const UserError& error) {
       candidate.row.impossible = error.what();
@@ -301,20 +325,34 @@ Comparison compare_methods(const ConfigNode& given,
                                     data_root, options.machine))
         candidates.push_back(std::move(*pipeline));
     }
-  Measurement measurement(candidates, one, options);
   const OtherLoad load;
-  Comparison comparison{.rounds = measurement.run()};
-  comparison.others = load.cores();
+  Comparison comparison;
+  Candidate alone{.row = {.method = "one block", .threads = one.threads}};
+  double turn_of_one = 0;
+  if (options.machine.computes()) {
+    turn_of_one = seconds_in_one_block(computed_costs(one), one.plans.front());
+    for (Candidate& each : candidates) {
+      if (options.progress)
+        options.progress(fmt::format("operations of {}, {} blocks, {} replicas",
+                                     each.row.method, each.row.blocks,
+                                     each.row.replicas));
+      compute(each, turn_of_one, options.machine);
+    }
+  } else {
+    Measurement measurement(candidates, one, options);
+    comparison.rounds = measurement.run();
+    turn_of_one = median(measurement.alone());
+    comparison.others = load.cores();
+    at::set_num_threads(static_cast<int>(one.threads));
+    alone.row.memory = {rehearse(one).front().memory};
+  }
   comparison.cores = static_cast<double>(this_machine().devices.front().cores);
   const auto turns_per_epoch = static_cast<double>(one.turns_per_epoch);
-  Candidate alone{.row = {.method = "one block", .threads = one.threads}};
-  at::set_num_threads(static_cast<int>(one.threads));
-  alone.row.memory = {rehearse(one).front().memory};
-  const double seconds = costs_on(options.machine,
-                                  {.blocks = {BlockCosts{}},
-                                   .in_one_block = median(measurement.alone())},
-                                  one.threads)
-                             .in_one_block;
+  const double seconds =
+      costs_on(options.machine,
+               {.blocks = {BlockCosts{}}, .in_one_block = turn_of_one},
+               one.threads)
+          .in_one_block;
   alone.rounds = {{.utilisation = {1}, .speed_up = 1}};
   comparison.one_block =
       finished(alone, seconds, turns_per_epoch, options.machine);

@@ -50,8 +50,8 @@ struct Prediction {
 struct Comparison {
   Prediction one_block = {};
   std::vector<Prediction> rows = {};  ///< method by method
-  std::int64_t rounds = 0;
-  double seconds = 0;  ///< that it took
+  std::int64_t rounds = 0;  ///< 0: it was computed, and nothing measured
+  double seconds = 0;       ///< that it took
   /// Cores that other programs kept busy meanwhile, and how many there are.
   double others = 0;
   double cores = 0;
@@ -66,8 +66,9 @@ Speed predicted_speed(const RunPlan& plan, const Costs& costs,
 /// rounds, each time behind one block that does it all; medians over the rounds
 /// are predictions for the machine of the options. Where exact gradients pass a
 /// boundary the first round also tries pipelines (pipelines_of()), of which the
-/// fastest gets a row. Writes nothing. Changes the
-/// number of intra-op threads of this thread. Throws UserError for a config
+/// fastest gets a row. For a machine that computes() nothing is measured, and
+/// no memory predicted. Writes nothing. Changes the number of intra-op threads
+/// of this thread. Throws UserError for a config
 /// that one block can't train.
 Comparison compare_methods(const ConfigNode& config,
                            const std::string& data_root,

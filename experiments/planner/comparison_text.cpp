@@ -142,7 +142,7 @@ std::string warning_of(const Comparison& comparison) {
 /// Reasons to doubt the comparison.
 std::string doubts_of(const Comparison& comparison) {
   std::string doubts;
-  if (comparison.rounds < kFewRounds)
+  if (comparison.rounds > 0 && comparison.rounds < kFewRounds)
     doubts += fmt::format(
         "Doubtful: {} of {} rounds that it takes at least. Give --seconds "
         "{:.0f}.\n",
@@ -200,12 +200,18 @@ std::string conclusion_of(const Comparison& comparison) {
 
 std::string text_of(const Comparison& comparison) {
   std::string text = warning_of(comparison);
+  text += comparison.rounds > 0
+              ? fmt::format(
+                    "Predicted, from {} rounds of measurement in {:.0f} s "
+                    "(medians):\n\n",
+                    comparison.rounds, comparison.seconds)
+              : "Computed from the operations of layers and heads, and the "
+                "devices' flops;\nupdates, and all that isn't a layer's, take "
+                "no time:\n\n";
   text += fmt::format(
-      "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
       "{:<32}{:>2}{:>4}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
-      comparison.rounds, comparison.seconds, "method", "K", "R", "threads",
-      "batch", "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
-      "peak MiB");
+      "method", "K", "R", "threads", "batch", "epoch", "speed-up", "quartiles",
+      "busy %", "idle %", "sent MiB", "peak MiB");
   text += line_of(comparison.one_block, comparison.rounds);
   for (const Prediction& row : comparison.rows)
     text += line_of(row, comparison.rounds);

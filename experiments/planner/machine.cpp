@@ -24,6 +24,17 @@ void read_device(Fields& fields, Machine& machine) {
              {.text = "speed relative to this machine: 2 halves all durations",
               .min = 1e-6,
               .max = 1e6});
+  fields.key("flops", device.flops,
+             {.text = "floating-point operations per second that it attains "
+                      "in training, two to a multiply-add: durations then "
+                      "follow from the layers' shapes, and nothing is "
+                      "measured; 0: measured here, by speed",
+              .unit = "1/s",
+              .min = 0});
+  if (device.flops > 0 && fields.has("speed"))
+    fields.reject("flops",
+                  "goes without speed, which is that of measured "
+                  "durations");
   fields.key("cores", device.cores,
              {.text = "number of cores; a block uses one for each of its "
                       "threads, and waits when too few are free",
@@ -84,6 +95,22 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
   return top.manual();
 }
 
+/// What durations are divided by: those of this machine, or operations.
+double rate_of(const PlannedDevice& device) {
+  return device.flops > 0 ? device.flops : device.speed;
+}
+
+/// Operations become seconds; measured seconds stay, and the block is faster.
+void set_device(const PlannedDevice& device, BlockCosts& costs) {
+  if (device.flops == 0) {
+    costs.slowness /= device.speed;
+    return;
+  }
+  for (double& seconds : costs.seconds) seconds /= device.flops;
+  costs.head /= device.flops;
+  if (costs.replay) *costs.replay /= device.flops;
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -98,7 +125,17 @@ Machine read_machine(const std::string& path) {
   read_fields(top, machine);
   if (machine.devices.empty())
     throw UserError("{}: describes no [[device]]; see sluice help plan", path);
+  for (const PlannedDevice& device : machine.devices)
+    if (machine.computes() && device.flops == 0)
+      throw UserError("{}: {} has no flops, and others have: give it to all",
+                      path, device.name);
   return machine;
+}
+
+bool Machine::computes() const {
+  return std::any_of(
+      devices.begin(), devices.end(),
+      [](const PlannedDevice& device) { return device.flops > 0; });
 }
 
 std::vector<KeyDoc> machine_manual() {
@@ -124,7 +161,7 @@ std::vector<std::size_t> devices_of_blocks(const Machine& machine,
     const auto fastest = std::max_element(
         devices.begin(), devices.end(),
         [](const PlannedDevice& left, const PlannedDevice& right) {
-          return left.speed < right.speed;
+          return rate_of(left) < rate_of(right);
         });
     return {static_cast<std::size_t>(fastest - devices.begin())};
   }
@@ -143,16 +180,17 @@ Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads) {
   const LinkCosts within{costs.latency, costs.bandwidth};
   costs.links.clear();
   for (std::size_t k = 0; k < blocks; ++k) {
-    const double speed = machine.devices[device[k]].speed;
-    costs.blocks[k].slowness /= speed;
-    if (k < costs.beside.size()) costs.beside[k].slowness /= speed;
+    set_device(machine.devices[device[k]], costs.blocks[k]);
+    if (k < costs.beside.size())
+      set_device(machine.devices[device[k]], costs.beside[k]);
     costs.shared[device[k]].blocks.push_back(static_cast<int>(k) + 1);
     if (k + 1 < blocks)
       costs.links.push_back(
           device[k] == device[k + 1] ? within : machine.links.at(device[k]));
   }
   if (!machine.is_this) costs.exchange_link = machine.exchange;
-  costs.in_one_block /= machine.devices[devices_of_blocks(machine, 1)[0]].speed;
+  costs.in_one_block /=
+      rate_of(machine.devices[devices_of_blocks(machine, 1)[0]]);
   return costs;
 }
 

@@ -16,6 +16,9 @@ struct PlannedDevice {
   double speed = 1;        ///< over that of this machine
   std::int64_t cores = 1;  ///< a block takes as many as it has threads
   double memory = 0;       ///< bytes; 0: unknown
+  /// Floating-point operations per second that it attains; 0: durations are
+  /// those of this machine, by `speed`.
+  double flops = 0;
 };
 
 /// The hardware that a run is planned for: a row of devices, with a link
@@ -25,6 +28,9 @@ struct Machine {
   std::vector<LinkCosts> links = {};  ///< index i: between devices i and i+1
   LinkCosts exchange = {};            ///< between replicas, any two of them
   bool is_this = false;               ///< the one that measures
+
+  /// Whether durations follow from operations, and nothing is measured.
+  bool computes() const;
 };
 
 /// This machine as one device, with all cores.
@@ -45,10 +51,9 @@ std::vector<std::size_t> devices_of_blocks(const Machine& machine,
                                            std::size_t blocks);
 
 /// Costs of the blocks, or of all seats, on `machine`, from `costs` measured on
-/// this one: divided
-/// by the speed of a block's device, and with devices shared where they have
-/// too few cores; messages between devices take the times of their link, those
-/// within a device keep theirs.
+/// this one, or computed_costs(): divided by the speed of a block's device, and
+/// with devices shared where they have too few cores; messages between devices
+/// take the times of their link, those within a device keep theirs.
 Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads);
 
 }  // namespace sluice::planner

@@ -99,6 +99,7 @@ struct ExportArguments {
   ConfigArguments config;   ///< its file is the run's own
   std::string checkpoint;   ///< "best", "last", "turn-000120"; or empty
   std::string file;         ///< empty: model.safetensors in the run's folder
+  std::string names;        ///< a table of public names; empty: our own
   std::string torchscript;  ///< a file to be written instead; or empty
 };
 void export_command(const ExportArguments& arguments);

@@ -29,10 +29,15 @@ void export_found(const ExportArguments& arguments,
   if (!file.ends_with(".safetensors"))
     throw UserError("--out {}: a .safetensors file is what is written", file);
   const ConfigNode written = read_config_file(config.config);
+  if (!arguments.names.empty() && written.find("own_loop") != nullptr)
+    throw UserError(
+        "--names {}: the layers of {} were made by a program, and have no "
+        "public names",
+        arguments.names, from.folder);
   const std::size_t tensors =
       written.find("own_loop") != nullptr
           ? export_own_layers(written, from, file)
-          : export_model(experiment_of(config), from, file);
+          : export_model(experiment_of(config), from, file, arguments.names);
   fmt::print("{}: {} tensors of the whole model, after turn {}\n", file,
              tensors, from.turn);
 }

@@ -63,6 +63,12 @@ measuring them.
     latency = 1e-4
     bandwidth = 1e9
 
+With flops in place of speed, what a device attains per second, nothing is
+measured: durations follow from the operations of layers and heads, so that
+networks are planned that this machine couldn't train. Updates, loading and what
+isn't a layer's take no time then, and memory isn't predicted. See
+experiments/configs/models and docs/machines.
+
 Consecutive blocks are spread evenly over the devices; the single block with
 which the speed-up is compared runs on the fastest. A block has 1 thread there
 unless the config sets more. All keys:

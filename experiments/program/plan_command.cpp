@@ -16,6 +16,7 @@
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/comparison_text.h"
 #include "experiments/planner/machine.h"
+#include "experiments/planner/operations.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/measuring/calibration.h"
@@ -69,9 +70,14 @@ std::string text_of(const BoundaryCodecs& codecs) {
 
 void print_boundary(const Experiment& experiment, int block) {
   const std::string codec = text_of(codecs_above(experiment, block));
-  fmt::print("   boundary {}: {}{}\n", block,
+  const MessageBytes& bytes = by_block(experiment.costs.bytes, block);
+  constexpr double kMiB = 1 << 20;
+  fmt::print("   boundary {}: {}{}; a message up has {:.4g} MiB{}\n", block,
              by_block(experiment.phases.front(), block).name,
-             codec.empty() ? "" : ", codec " + codec);
+             codec.empty() ? "" : ", codec " + codec, bytes.activation / kMiB,
+             bytes.gradient > 0
+                 ? fmt::format(", one down {:.4g} MiB", bytes.gradient / kMiB)
+                 : "");
 }
 
 void print_blocks(const Experiment& experiment) {
@@ -154,16 +160,14 @@ std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
 
 /// What was measured is shared out over cores; what was given is not, unless a
 /// machine was described.
-Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
+Costs on_machine(const planner::Machine& machine, const Experiment& experiment,
                  Costs costs) {
-  if (!experiment.virtual_time.calibrate && arguments.machine.empty())
-    return costs;
+  if (!experiment.virtual_time.calibrate && machine.is_this) return costs;
   const RunPlan& plan = experiment.plans.front();
   costs.in_one_block = seconds_in_one_block(costs, plan);
-  return settled(plan,
-                 planner::costs_on(machine_of(arguments), std::move(costs),
-                                   experiment.threads),
-                 experiment.capacities);
+  return settled(
+      plan, planner::costs_on(machine, std::move(costs), experiment.threads),
+      experiment.capacities);
 }
 
 /// Whether the seconds of the blocks' actions are given or measured.
@@ -172,16 +176,32 @@ bool knows_costs(const Experiment& experiment) {
          takes_time({.blocks = experiment.costs.blocks});
 }
 
-/// What a plan counts in: where seconds are neither given nor measured, the
-/// forward of the smallest block is 1 unit.
-std::string_view unit_of_time(const Experiment& experiment) {
-  return knows_costs(experiment) ? "s" : "units";
+/// A plan counts in seconds where these are given, measured or computed, and
+/// else in units: the forward of the smallest block is 1.
+enum class TimeUnit : std::uint8_t { seconds, units };
+
+std::string_view name_of(TimeUnit unit) {
+  return unit == TimeUnit::seconds ? "s" : "units";
+}
+
+/// Throws UserError where durations would be said twice.
+TimeUnit time_unit(const planner::Machine& machine,
+                   const Experiment& experiment, const std::string& file) {
+  if (machine.computes() && knows_costs(experiment))
+    throw UserError(
+        "--machine {}: its devices have flops, from which durations follow; "
+        "leave out --calibrate and the seconds of [virtual], or the flops",
+        file);
+  return machine.computes() || knows_costs(experiment) ? TimeUnit::seconds
+                                                       : TimeUnit::units;
 }
 
 /// Costs that the command line gives; where they are unknown, an action takes
 /// as long as its share of the work: the forward of the smallest block is 1.
-Costs costs_to_plan_with(const Experiment& experiment,
+Costs costs_to_plan_with(const planner::Machine& machine,
+                         const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
+  if (machine.computes()) return planner::computed_costs(experiment);
   if (experiment.virtual_time.calibrate) {
     Costs costs = calibrated(experiment, rehearsals);
     for (const Rehearsal& each : rehearsals)
@@ -228,7 +248,8 @@ bool has_halves(const std::vector<TimedAction>& timeline) {
 }
 
 void print_timeline(const std::vector<TimedAction>& timeline,
-                    const Experiment& experiment, const Costs& costs) {
+                    const Experiment& experiment, const Costs& costs,
+                    TimeUnit time) {
   double end = 0;
   for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
   const double unit = unit_of(costs, end);
@@ -243,8 +264,7 @@ void print_timeline(const std::vector<TimedAction>& timeline,
       experiment.replicas.count > 1
           ? "X what is handed over to replicas, S the sum that comes of it,\n"
           : "",
-      unit, unit_of_time(experiment), costs.latency, end,
-      unit_of_time(experiment));
+      unit, name_of(time), costs.latency, end, name_of(time));
 }
 
 std::string remark_of(const BlockCosts& block) {
@@ -257,10 +277,9 @@ std::string remark_of(const BlockCosts& block) {
   return remark;
 }
 
-void print_costs(const Experiment& experiment, const Costs& costs) {
+void print_costs(const Costs& costs, TimeUnit time) {
   fmt::print("\n{:>5}  {:>9}  {:>10}  {:>9}  {:>9}  {:>9}  ({})\n", "block",
-             "forward", "backward", "update", "learn", "head",
-             unit_of_time(experiment));
+             "forward", "backward", "update", "learn", "head", name_of(time));
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",
@@ -270,17 +289,18 @@ void print_costs(const Experiment& experiment, const Costs& costs) {
   }
 }
 
-void print_speed(const Experiment& experiment, const Costs& costs) {
+void print_speed(const Experiment& experiment, const Costs& costs,
+                 TimeUnit time) {
   const Speed speed =
       steady_speed(experiment.plans.front(), costs, experiment.capacities);
   const auto samples =
       static_cast<double>(experiment.batch_size * experiment.replicas.count);
-  const std::string_view unit = unit_of_time(experiment);
+  const std::string_view unit = name_of(time);
   fmt::print(
       "\nSteady state: {:.4g} {} a turn, {}{:.2f} x one block that does all "
       "the work ({:.4g} {})\n",
       speed.seconds_per_turn, unit,
-      knows_costs(experiment)
+      time == TimeUnit::seconds
           ? fmt::format("{:.4g} samples/s, ", samples / speed.seconds_per_turn)
           : "",
       speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()),
@@ -378,6 +398,8 @@ void plan_command(const PlanArguments& arguments) {
   if (arguments.compare) return compare(arguments);
   const Experiment experiment =
       read_to_start(config_of(timed_config(arguments)));
+  const planner::Machine machine = machine_of(arguments);
+  const TimeUnit time = time_unit(machine, experiment, arguments.machine);
   // The list of actions of a run in lockstep doesn't depend on costs.
   const bool needs_costs =
       !arguments.list || runs_free(experiment.plans.front());
@@ -386,23 +408,24 @@ void plan_command(const PlanArguments& arguments) {
     rehearsals = rehearsed(experiment);
   }
   const Costs costs =
-      needs_costs ? on_machine(arguments, experiment,
-                               costs_to_plan_with(experiment, rehearsals))
-                  : Costs{};
+      needs_costs
+          ? on_machine(machine, experiment,
+                       costs_to_plan_with(machine, experiment, rehearsals))
+          : Costs{};
   const auto timeline = timeline_of(arguments, experiment, costs);
   if (arguments.list) {
     fmt::print("{}", list_actions(actions_in(timeline, experiment.seats())));
     return;
   }
   print_blocks(experiment);
-  print_timeline(timeline, experiment, costs);
-  if (!knows_costs(experiment))
+  print_timeline(timeline, experiment, costs, time);
+  if (time == TimeUnit::units)
     fmt::print(
         "1 unit is the forward of the smallest block; the others follow by "
         "their work, a backward takes twice as long, heads and updates "
         "nothing. --calibrate measures seconds.\n");
-  print_costs(experiment, costs);
-  if (arguments.actions_file.empty()) print_speed(experiment, costs);
+  print_costs(costs, time);
+  if (arguments.actions_file.empty()) print_speed(experiment, costs, time);
   print_memory(rehearsals);
   if (!arguments.trace.empty())
     write_trace(arguments.trace, experiment.plans, timeline);

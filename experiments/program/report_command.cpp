@@ -12,7 +12,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/reading/read_experiment.h"
-#include "experiments/planner/policy_work.h"
+#include "experiments/planner/operations.h"
 #include "experiments/program/commands.h"
 #include "experiments/report/sections/report.h"
 #include "lib/base/by_block.h"
@@ -29,31 +29,12 @@ namespace {
 /// accumulated batches, count as they do in a run.
 constexpr std::int64_t kTurns = 64;
 
-double multiply_adds_of(const Experiment& experiment, std::size_t block) {
-  const LayerRange& range = experiment.ranges[block];
-  double sum = 0;
-  for (std::int64_t i = range.first; i <= range.last; ++i)
-    sum += experiment.model.layers[static_cast<std::size_t>(i)].flops;
-  return sum;
-}
-
 /// Costs whose seconds are operations of a sample, and whose transits last as
 /// many seconds as a message has bytes: schedules know what is done and sent.
 Costs counting_costs(const Experiment& experiment) {
-  constexpr double kPerMultiplyAdd = 2;
-  Costs costs{.bandwidth = 1, .bytes = experiment.costs.bytes};
-  for (std::size_t k = 0; k < experiment.ranges.size(); ++k) {
-    const double forward = kPerMultiplyAdd * multiply_adds_of(experiment, k);
-    costs.blocks.push_back(
-        {.seconds = {{Op::forward, forward}, {Op::backward, 2 * forward}}});
-  }
-  for (int block = 1; block < experiment.blocks(); ++block) {
-    const planner::PolicyWork work = planner::policy_work(experiment, block);
-    by_block(costs.blocks, block).head = work.signal;
-    by_block(costs.blocks, block).seconds[Op::learn] = work.learn;
-    by_block(costs.blocks, block + 1).seconds[Op::learn_input] =
-        work.learn_input;
-  }
+  Costs costs = planner::operations_of(experiment);
+  costs.bandwidth = 1;
+  costs.bytes = experiment.costs.bytes;
   return costs;
 }
 

@@ -58,11 +58,16 @@ void define_export(CLI::App& app, ExportArguments& arguments) {
       command->add_option("--out", arguments.file,
                           "the file; default: model.safetensors in the run's "
                           "folder");
+  CLI::Option* names = command->add_option(
+      "--names", arguments.names,
+      "name the tensors as others do: gpt2, llama, torchvision_resnet, "
+      "torchvision_vit or timm_vit; default: as in checkpoints");
   command
       ->add_option("--torchscript", arguments.torchscript,
                    "of a model `torchscript`: write its TorchScript file once "
                    "more, with the weights of the run, instead")
-      ->excludes(out);
+      ->excludes(out)
+      ->excludes(names);
   add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { export_command(arguments); });
 }

@@ -161,9 +161,16 @@ Speed speed_at(const Experiment& experiment, const Costs& costs,
                const std::string& machine = "") {
   const RunPlan& plan = experiment.plans.front();
   Costs of_seats = by_seat(costs, plan);
-  if (!machine.empty())
-    of_seats = planner::costs_on(planner::read_machine(machine),
-                                 std::move(of_seats), experiment.threads);
+  if (!machine.empty()) {
+    const planner::Machine described = planner::read_machine(machine);
+    if (described.computes())
+      throw UserError(
+          "--machine {}: its devices have flops, and the durations here are "
+          "those of the run: give their speed over this machine's",
+          machine);
+    of_seats =
+        planner::costs_on(described, std::move(of_seats), experiment.threads);
+  }
   return planner::predicted_speed(plan, of_seats, experiment.capacities);
 }
 

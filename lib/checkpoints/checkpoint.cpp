@@ -21,6 +21,7 @@
 #include "lib/base/files/moved_folder.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/checkpoints/shards.h"
 
 namespace sluice {
 namespace {
@@ -254,7 +255,9 @@ std::map<std::int64_t, std::string> find_checkpoints(
 
 NamedTensors load_weights(const std::string& path) {
   std::error_code error;
+  if (is_shard_index(path)) return read_shards(path);
   if (fs::is_regular_file(path, error)) return read_safetensors(path);
+  if (const auto inside = weights_file_in(path)) return load_weights(*inside);
   return read_all(path, is_weights);
 }
 

@@ -64,8 +64,9 @@ std::map<std::int64_t, std::string> find_checkpoints(
     const std::string& checkpoints);
 
 /// The weights of all blocks together, sorted by file: any cut of the same
-/// model can take them. `path` is a checkpoint, or a safetensors file (from
-/// another framework, say).
+/// model can take them. `path` is a checkpoint, a safetensors file (from
+/// another framework, say), the index of several, or a folder that has such a
+/// file or index.
 NamedTensors load_weights(const std::string& path);
 
 /// The state of all blocks together.

@@ -11,6 +11,7 @@
 
 #include "experiments/data/drawn/canvas.h"
 #include "experiments/data/drawn/digit_glyphs.h"
+#include "experiments/data/drawn/nearly_normal.h"
 #include "experiments/data/samples/validation.h"
 #include "experiments/data/sets/images.h"
 #include "lib/base/error.h"
@@ -21,9 +22,6 @@ namespace {
 
 constexpr double kSide = Canvas::kSide;
 constexpr int kLinesPerCurve = 5;
-// Mean and standard deviation of the sum of four even 16-bit numbers.
-constexpr double kSumMean = 2 * 65535.0;
-constexpr double kSumDeviation = 65536.0 * 0.57735026918962576;
 
 /// Random numbers of one sample: spread() is even around 0, and shrinks with
 /// the difficulty.
@@ -39,14 +37,7 @@ class Dice {
   std::size_t below(std::size_t bound) { return random_.below(bound); }
   double difficulty() const { return difficulty_; }
 
-  /// Nearly normal with standard deviation 1: the sum of four 16-bit numbers,
-  /// many times quicker than Box and Muller.
-  double noise() {
-    const std::uint64_t bits = random_.next();
-    const std::uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) +
-                              (bits >> 32 & 0xffff) + (bits >> 48);
-    return (static_cast<double>(sum) - kSumMean) / kSumDeviation;
-  }
+  double noise() { return nearly_normal(random_.next()); }
 
  private:
   KeyedRandom random_;

@@ -22,7 +22,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(50);
+constexpr std::chrono::milliseconds kBetweenTries(50);
 
 Experiment joinable_experiment(const std::string& folder) {
   check_is_run(folder);
@@ -52,7 +52,7 @@ Note note_for(const std::string& folder, double wait_seconds) {
               ? "it is over"
               : "all are there, another one is joining, or it doesn't go on on "
                 "this host");
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kBetweenTries);
   }
 }
 
@@ -81,7 +81,7 @@ int join_run(const JoinArguments& arguments, StopSignals& signals) {
   say("sluice: replica {} joins {}\n", note.replica, folder);
   while (!stops && workers.some_run()) {
     workers.check();
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kBetweenTries);
   }
   if (stops) {
     workers.kill_all();

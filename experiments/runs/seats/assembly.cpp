@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/config/tables/lengths.h"
+#include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/seats/devices.h"
 #include "experiments/runs/seats/seat_sources.h"
 #include "lib/base/by_block.h"
@@ -193,15 +194,15 @@ std::shared_ptr<Observer> make_probe(const Experiment& experiment,
 }
 
 void check_weights(const Experiment& experiment, const std::string& path) {
-  const NamedTensors found = load_weights(path);
+  const auto [found, source] = find_weights(experiment, path);
   if (const std::string name = first_not_finite(found); !name.empty())
     throw UserError(
         "{}: tensor '{}' has NaN or infinite values: begin with another file",
         path, name);
   for (int number = 1; number <= experiment.blocks(); ++number) {
     const Block block = block_of(experiment, number);
-    copy_by_name(found, block.parameters(), path);
-    copy_by_name(found, block.buffers(), path);
+    copy_by_name(found, block.parameters(), source);
+    copy_by_name(found, block.buffers(), source);
   }
 }
 

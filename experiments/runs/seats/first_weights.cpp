@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/checkpoints/repartition.h"
 #include "experiments/runs/folder/returned_replicas.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -25,8 +26,9 @@ bool is_of_samples(std::string_view name) {
 
 /// The model's own weights must all be there; those of heads are taken when
 /// they are.
-void take_initial_weights(const std::string& path, Seat& seat) {
-  const NamedTensors found = load_weights(path);
+void take_initial_weights(const Experiment& experiment, Seat& seat) {
+  const auto [found, source] =
+      find_weights(experiment, experiment.initial_weights);
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : found) names.insert(name);
   NamedTensors wanted;
@@ -34,8 +36,8 @@ void take_initial_weights(const std::string& path, Seat& seat) {
     if (name.starts_with("layers.") ||
         (names.contains(name) && !is_of_samples(name)))
       wanted.emplace_back(name, tensor);
-  copy_by_name(found, seat.copied(), path);
-  copy_by_name(found, wanted, path);
+  copy_by_name(found, seat.copied(), source);
+  copy_by_name(found, wanted, source);
 }
 
 /// Whether all seats go on with their own state.
@@ -103,7 +105,7 @@ void set_first_weights(const Experiment& experiment, const RunFiles& files,
   if (!files.resume.empty()) {
     restore(experiment, files.resume, seat);
   } else if (!experiment.initial_weights.empty()) {
-    take_initial_weights(experiment.initial_weights, seat);
+    take_initial_weights(experiment, seat);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "experiments/data/order/sample_source.h"
+#include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/folder/sound_checkpoint.h"
 #include "experiments/runs/seats/assembly.h"
@@ -16,6 +17,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/finite.h"
 #include "lib/checkpoints/set_aside.h"
+#include "lib/checkpoints/shards.h"
 #include "lib/tensors/precision.h"
 
 namespace sluice {
@@ -71,7 +73,8 @@ AssembledModel load_model(const Experiment& experiment,
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
   AssembledModel whole(
       experiment, make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
-  copy_by_name(load_weights(weights), whole.tensors(), weights);
+  const FoundWeights found = find_weights(experiment, weights);
+  copy_by_name(found.tensors, whole.tensors(), found.source);
   check_are_finite(whole.tensors(), weights, command);
   return whole;
 }
@@ -117,7 +120,7 @@ NamedTensors first_logits(const Experiment& experiment,
 }
 
 EvaluationTarget find_evaluated(const std::string& path) {
-  if (fs::is_regular_file(path) || is_checkpoint(path))
+  if (fs::is_regular_file(path) || is_checkpoint(path) || weights_file_in(path))
     return {path, config_above(path), without_link(path)};
   const std::string best = checkpoints_of_run(path) + "/best";
   if (fs::exists(best)) return {best, config_of_run(path), without_link(best)};

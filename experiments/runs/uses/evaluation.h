@@ -41,7 +41,8 @@ struct EvaluationTarget {
   std::string read_from = {};  ///< weights; no link, which may change meanwhile
 };
 /// path: a run's folder (its best checkpoint, or else its last), a checkpoint
-/// in it, or a safetensors file. Throws UserError for anything else.
+/// in it, a safetensors file, or a folder of another program's with such files.
+/// Throws UserError for anything else.
 EvaluationTarget find_evaluated(const std::string& path);
 
 }  // namespace sluice

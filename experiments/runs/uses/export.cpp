@@ -9,6 +9,7 @@
 
 #include "experiments/config/files/json.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/folder/provenance.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/folder/sound_checkpoint.h"
@@ -136,9 +137,13 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 }
 
 std::size_t export_model(const Experiment& experiment,
-                         const NamedCheckpoint& from, const std::string& file) {
-  const NamedTensors tensors =
-      load_model(experiment, from.path, kExport).tensors();
+                         const NamedCheckpoint& from, const std::string& file,
+                         const std::string& names) {
+  NamedTensors tensors = load_model(experiment, from.path, kExport).tensors();
+  if (!names.empty()) {
+    const NamedModel model = named_model_of(experiment);
+    tensors = with_public_names(find_names(names, model.name), model, tensors);
+  }
   write_safetensors(file, tensors, notes_of(experiment, from));
   return tensors.size();
 }

@@ -34,10 +34,13 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 ///   layers      JSON: what each layer is, for people
 ///   config      TOML: the run's resolved config
 ///
-/// Returns the number of tensors. Throws UserError when the weights aren't
-/// those of the experiment's model, and when they can't be read or written.
+/// `names`: a table of name_tables() for the model, whose names the tensors
+/// get; empty: those of checkpoints. Returns the number of tensors. Throws
+/// UserError when the weights aren't those of the experiment's model, and when
+/// they can't be read or written.
 std::size_t export_model(const Experiment& experiment,
-                         const NamedCheckpoint& from, const std::string& file);
+                         const NamedCheckpoint& from, const std::string& file,
+                         const std::string& names = "");
 
 /// Exports a run whose layers a program has made (Network), from what its
 /// checkpoint holds of them; those of auxiliary heads are left out, too.

@@ -57,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
     Policies, PolicyWithState,
     testing::Values("policy = 'backprop'", "policy = 'delayed_gradient'",
                     "policy = 'local_loss'", "policy = 'local_loss', reach = 1",
-                    "policy = 'features_replay', statistics = 'replay'", "policy = 'fully_decoupled'",
+                    "policy = 'features_replay', statistics = 'replay'",
+                    "policy = 'fully_decoupled'",
                     "policy = 'penalty', memory = 'sample'",
                     "policy = 'synthetic_gradient', unlock = {hidden = 1, "
                     "width = 16, optimizer = {name = 'sgd', lr = 0.01}}"));
