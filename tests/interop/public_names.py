@@ -69,9 +69,11 @@ def model_of(table):
     model = MODELS[table]()
     # No weight is as it begins, and no statistic.
     with torch.no_grad():
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            if tensor.is_floating_point() and "inv_freq" not in name:
-                tensor.add_(0.05 * torch.rand_like(tensor))
+        for weight in model.parameters():
+            weight.add_(0.01 * torch.randn_like(weight))
+        for name, buffer in model.named_buffers():
+            if "running" in name:
+                buffer.add_(0.1 * torch.rand_like(buffer))
     return model.eval()
 
 
