@@ -157,7 +157,8 @@ TEST(CodecsOfPlainAutograd, TopKWithFeedbackHasItsWeightsOver30Turns) {
 
 TEST(CodecsOfPlainAutograd, TopKWithoutFeedbackHasItsWeightsOver30Turns) {
   EXPECT_LT(
-      distance_from("{name = 'top_k', ratio = 0.2, error_feedback = false}",
+      distance_from("{name = 'top_k', ratio = 0.2, mask_gradients = false, "
+                    "error_feedback = false}",
                     plain_top_k(5, false)),
       1e-5);
 }

@@ -116,7 +116,8 @@ Tensors masked(const Tensors& gradients, const Tensors& came,
     const at::Tensor sent =
         codec->sent_of(without_repeats(came[i].detach(), 0));
     if (sent.defined())
-      masked[i] = masked[i].masked_fill(sent.logical_not(), 0);
+      // A clone keeps the strides.
+      masked[i] = masked[i].clone().masked_fill_(sent.logical_not(), 0);
   }
   return masked;
 }

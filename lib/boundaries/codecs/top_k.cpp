@@ -95,6 +95,7 @@ class TopKCodec final : public Codec {
   at::Tensor sent_of(const at::Tensor& came) const override {
     if (!options_.masks_gradients) return {};
     const KeptNumbers kept = kept_of(came.sizes(), came.numel());
+    if (kept.count == kept.rows.length) return {};
     const at::Tensor rows = in_rows_of(came, kept);
     return at::zeros(rows.sizes(), rows.options().dtype(at::kBool))
         .scatter(1, largest_in(rows, kept), true)

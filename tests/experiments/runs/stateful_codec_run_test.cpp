@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
     Policies, PolicyWithState,
     testing::Values("policy = 'backprop'", "policy = 'delayed_gradient'",
                     "policy = 'local_loss'", "policy = 'local_loss', reach = 1",
-                    "policy = 'features_replay', statistics = 'replay'", "policy = 'fully_decoupled'",
+                    "policy = 'features_replay', statistics = 'replay'",
+                    "policy = 'fully_decoupled'",
                     "policy = 'penalty', memory = 'sample'",
                     "policy = 'synthetic_gradient', unlock = {hidden = 1, "
                     "width = 16, optimizer = {name = 'sgd', lr = 0.01}}"));
@@ -248,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
     Codecs, StatefulCodecFaults,
     testing::Values(
         "boundary.codec={name=\"top_k\",ratio=0.2,mask_gradients="
-                    "false}",
+        "false}",
         "boundary.codec={up={name=\"delta\",bits=4},down=\"top_k\"}"));
 
 // Gradients are in flight when the checkpoint is taken.
