@@ -30,6 +30,8 @@ class CodedBoundary {
   /// evaluations and of later visits of a batch, gradients that are sent again.
   Coding lone_activation() const { return {codecs_.up.get()}; }
   Coding lone_gradient() const { return {codecs_.down.get()}; }
+  /// The codec of activations, if there is one.
+  const Codec* up() const { return codecs_.up.get(); }
   /// Whether the block's gradients are encoded with a state.
   bool remembers_gradients() const { return down_ != nullptr; }
 

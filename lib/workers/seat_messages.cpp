@@ -141,6 +141,8 @@ void Seat::tell_source(const Action& action, PendingBackward& asked) {
 
 DownPayload Seat::down_of(std::vector<Tensors> gradients,
                           const Tensors& inputs) const {
+  if (!plan().forwards_data())
+    for (Tensors& way : gradients) way = masked(way, inputs, coded_below_.up());
   DownPayload down{std::move(gradients)};
   if (plan().returns_input) down.returned = leaves_of(inputs, false);
   if (plan().answers()) down.answer = ends().upper->answer(block_);

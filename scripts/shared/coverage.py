@@ -9,6 +9,7 @@ import re
 import subprocess
 import tomllib
 
+DIRECTIONS = ["up", "down"]  # of boundary.codec: tables with its keys
 KINDS = ["methods", "heads", "corrections", "replicas", "optimizers", "codecs",
          "compressors"]
 ALSO_NAMED = ["models", "datasets", "losses"]  # by keys
@@ -86,7 +87,8 @@ def leaves(table):
 
 def wrong_keys(system, program):
     for key, value in leaves(tomllib.loads(system["keys"])):
-        if not key.isdigit() and not program.has_key(key):
+        if not key.isdigit() and key not in DIRECTIONS \
+                and not program.has_key(key):
             yield f"the program has no key '{key}'"
         if isinstance(value, str) and value not in program.words:
             yield f"the program knows no {key} = '{value}'"

@@ -129,8 +129,27 @@ const PlainBoundary kPlain = {
     .up = [](const at::Tensor& h, const at::Tensor&) { return h.clone(); },
     .down = as_it_is};
 
-TEST(CodecsOfPlainAutograd, TopKHasItsWeightsOver30Turns) {
+/// A layer that masks all but the largest: autograd goes back through the mask.
+PlainBoundary plain_mask(std::int64_t k) {
+  auto mask = std::make_shared<at::Tensor>();
+  return {.up =
+              [=](const at::Tensor& h, const at::Tensor&) {
+                const at::Tensor places = std::get<1>(h.abs().topk(k, 1));
+                *mask = at::zeros_like(h).scatter(1, places, 1);
+                return h * *mask;
+              },
+          .down = [=](const at::Tensor& gradient) { return gradient * *mask; }};
+}
+
+TEST(CodecsOfPlainAutograd, TopKIsAMaskOver30Turns) {
   const std::string codec = "{name = 'top_k', ratio = 0.2}";
+  EXPECT_LT(distance_from(codec, plain_mask(5)), 1e-5);
+  EXPECT_GT(distance_from(codec, plain_top_k(5, true)), 1e-3);
+}
+
+TEST(CodecsOfPlainAutograd, TopKWithFeedbackHasItsWeightsOver30Turns) {
+  const std::string codec =
+      "{name = 'top_k', ratio = 0.2, mask_gradients = false}";
   EXPECT_LT(distance_from(codec, plain_top_k(5, true)), 1e-5);
   EXPECT_GT(distance_from(codec, plain_top_k(5, false)), 1e-3);
   EXPECT_GT(distance_from(codec, kPlain), 1e-3);
@@ -138,7 +157,8 @@ TEST(CodecsOfPlainAutograd, TopKHasItsWeightsOver30Turns) {
 
 TEST(CodecsOfPlainAutograd, TopKWithoutFeedbackHasItsWeightsOver30Turns) {
   EXPECT_LT(
-      distance_from("{name = 'top_k', ratio = 0.2, error_feedback = false}",
+      distance_from("{name = 'top_k', ratio = 0.2, mask_gradients = false, "
+                    "error_feedback = false}",
                     plain_top_k(5, false)),
       1e-5);
 }

@@ -85,6 +85,10 @@ class Codec {
   virtual std::unique_ptr<CodecEnd> receiver(const CodecSite& /*site*/) const {
     return nullptr;
   }
+  /// Which numbers of activations, as they came, were sent: bools of their
+  /// sizes. The others have no part in what came, so their gradients are 0.
+  /// Undefined: gradients go back to all.
+  virtual at::Tensor sent_of(const at::Tensor& /*came*/) const { return {}; }
   /// Whether the ends remember something of each sample: every message of
   /// training then comes to the receiver once, and in order.
   virtual bool wants_samples() const { return false; }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 #include "lib/tensors/dtypes.h"
@@ -104,6 +105,21 @@ Tensors unpack(const Message& message, std::string_view name,
                                 scalar_type(view.dtype), next, coding));
   }
   return tensors;
+}
+
+Tensors masked(const Tensors& gradients, const Tensors& came,
+               const Codec* codec) {
+  const at::NoGradGuard no_grad;
+  Tensors masked = gradients;
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    if (!masked[i].defined() || !is_encoded(came[i], codec)) continue;
+    const at::Tensor sent =
+        codec->sent_of(without_repeats(came[i].detach(), 0));
+    if (sent.defined())
+      // A clone keeps the strides.
+      masked[i] = masked[i].clone().masked_fill_(sent.logical_not(), 0);
+  }
+  return masked;
 }
 
 Tensors as_received(const Tensors& tensors, const Codec* codec) {

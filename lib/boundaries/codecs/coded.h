@@ -47,6 +47,11 @@ Tensors unpack(const Message& message, std::string_view name,
                const Coding& coding,
                const c10::Device& device = c10::DeviceType::CPU);
 
+/// Gradients at activations that came through a codec, in their order: 0 where
+/// it says that nothing was sent (Codec::sent_of()).
+Tensors masked(const Tensors& gradients, const Tensors& came,
+               const Codec* codec);
+
 /// The tensors after pack() and unpack(), for code that computes without
 /// messages.
 Tensors as_received(const Tensors& tensors, const Codec* codec);

@@ -4,13 +4,16 @@
 // sent of a sample doesn't depend on the others in its batch, and of a sequence
 // no place knows what comes after it.
 //
-// Activations are masked so without a memory: the next batch has other samples
-// (Aji and Heafield 2017, arXiv:1704.05021, and Stich et al. 2018,
-// arXiv:1809.07599, sparsify gradients of weights, which are the same ones in
-// every step). Gradients that go down have error feedback by default: what was
-// left out in a row of the batch is added to the gradient that comes in that
-// row next, of another sample. It is as large as what was left out, and no
-// more than that: whether it helps is a run's to show.
+// Activations are masked so without a memory: the next batch has other samples.
+// Numbers that were not sent have no part in the loss, so their gradients are 0
+// by default. What is left then are no more than k numbers of a row, all of
+// which go down.
+//
+// Gradients have error feedback by default: what was left out in a row of the
+// batch is added to the gradient that comes in that row next, of another
+// sample. Aji and Heafield 2017 (arXiv:1704.05021) and Stich et al. 2018
+// (arXiv:1809.07599) do so with gradients of weights, which are the same ones
+// in every step; here whether it helps is a run's to show.
 //
 // Parts: a byte, for the caller; values [rows, k] float32; places [rows, k],
 // ascending, in the shortest integers that hold a row's; and the layout.
@@ -46,10 +49,15 @@ at::ScalarType type_of_places(std::int64_t length) {
   return length <= kShorts ? at::kShort : at::kInt;
 }
 
+struct TopKOptions {
+  double ratio = 0.05;
+  bool masks_gradients = true;  // at activations
+  bool has_feedback = true;     // of gradients
+};
+
 class TopKCodec final : public Codec {
  public:
-  TopKCodec(double ratio, bool has_feedback)
-      : ratio_(ratio), has_feedback_(has_feedback) {}
+  explicit TopKCodec(const TopKOptions& options) : options_(options) {}
 
   std::string_view name() const override { return kTopK; }
 
@@ -58,13 +66,8 @@ class TopKCodec final : public Codec {
   Tensors encode(const at::Tensor& values) const override {
     const at::NoGradGuard no_grad;
     const KeptNumbers kept = kept_of(values.sizes(), values.numel());
-    const at::Tensor rows =
-        values.contiguous().view({kept.rows.count, kept.rows.length});
-    const at::Tensor largest =
-        std::get<1>(at::sort(rows.abs(), /*stable=*/true, /*dim=*/1,
-                             /*descending=*/true))
-            .narrow(1, 0, kept.count);
-    const at::Tensor places = std::get<0>(largest.sort(1));
+    const at::Tensor rows = in_rows_of(values, kept);
+    const at::Tensor places = std::get<0>(largest_in(rows, kept).sort(1));
     Tensors parts = {at::zeros({}, values.options().dtype(at::kByte)),
                      rows.gather(1, places),
                      places.to(type_of_places(kept.rows.length))};
@@ -83,9 +86,20 @@ class TopKCodec final : public Codec {
   }
 
   std::unique_ptr<CodecEnd> sender(const CodecSite&) const override {
-    return has_feedback_
-               ? with_feedback(std::make_shared<TopKCodec>(ratio_, false))
+    return options_.has_feedback
+               ? with_feedback(std::make_shared<TopKCodec>(options_))
                : nullptr;
+  }
+
+  // Numbers that came are the largest of their rows again.
+  at::Tensor sent_of(const at::Tensor& came) const override {
+    if (!options_.masks_gradients) return {};
+    const KeptNumbers kept = kept_of(came.sizes(), came.numel());
+    if (kept.count == kept.rows.length) return {};
+    const at::Tensor rows = in_rows_of(came, kept);
+    return at::zeros(rows.sizes(), rows.options().dtype(at::kBool))
+        .scatter(1, largest_in(rows, kept), true)
+        .view(came.sizes());
   }
 
  private:
@@ -94,11 +108,24 @@ class TopKCodec final : public Codec {
     std::int64_t count = 0;  ///< of each row
   };
 
+  static at::Tensor in_rows_of(const at::Tensor& values,
+                               const KeptNumbers& kept) {
+    return values.contiguous().view({kept.rows.count, kept.rows.length});
+  }
+
+  /// Places of the largest magnitudes of each row, of equal ones the first.
+  static at::Tensor largest_in(const at::Tensor& rows,
+                               const KeptNumbers& kept) {
+    return std::get<1>(at::sort(rows.abs(), /*stable=*/true, /*dim=*/1,
+                                /*descending=*/true))
+        .narrow(1, 0, kept.count);
+  }
+
   KeptNumbers kept_of(at::IntArrayRef sizes, std::int64_t numbers) const {
     KeptNumbers kept{.rows = coded_rows_of(sizes)};
     if (numbers > 0)
       kept.count = static_cast<std::int64_t>(
-          std::ceil(ratio_ * static_cast<double>(kept.rows.length)));
+          std::ceil(options_.ratio * static_cast<double>(kept.rows.length)));
     return kept;
   }
 
@@ -129,27 +156,32 @@ class TopKCodec final : public Codec {
            rise.gt(0).all().item<bool>();
   }
 
-  double ratio_;
-  bool has_feedback_;
+  TopKOptions options_;
 };
 
 }  // namespace
 
 BoundaryCodecs configure_top_k(Fields& options, CodecWays ways) {
-  double ratio = 0.05;
-  bool has_feedback = true;
-  options.key("ratio", ratio,
+  TopKOptions read;
+  options.key("ratio", read.ratio,
               {.text = "part of the numbers of each sample that is sent, of a "
                        "sequence of each place in it, rounded up; 1: all",
                .min = 1e-9,
                .max = 1});
+  if (ways.up)
+    options.key("mask_gradients", read.masks_gradients,
+                {.text = "activations: gradients at numbers that were not sent "
+                         "are 0, as of a network that masks them; false: "
+                         "they are what they were at the 0 that came"});
   if (ways.down)
-    options.key("error_feedback", has_feedback,
+    options.key("error_feedback", read.has_feedback,
                 {.text = "gradients: what was not sent in a row of a batch is "
                          "added to the gradient in that row of the next one; a "
                          "part of the checkpoint"});
-  return {.up = std::make_shared<TopKCodec>(ratio, false),
-          .down = std::make_shared<TopKCodec>(ratio, has_feedback)};
+  TopKOptions of_activations = read;
+  of_activations.has_feedback = false;
+  return {.up = std::make_shared<TopKCodec>(of_activations),
+          .down = std::make_shared<TopKCodec>(read)};
 }
 
 }  // namespace sluice

@@ -31,7 +31,10 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 // The options of the tests here, as TOML.
-constexpr const char* kTopK = "{name = 'top_k', ratio = 0.2}";
+// Gradients that aren't masked leave something to be held.
+constexpr const char* kTopK =
+    "{name = 'top_k', ratio = 0.2, mask_gradients = false}";
+constexpr const char* kMasked = "{name = 'top_k', ratio = 0.2}";
 constexpr const char* kDelta =
     "{up = {name = 'delta', bits = 4}, down = 'top_k'}";
 constexpr const char* kAll = "{name = 'top_k', ratio = 1.0}";
@@ -74,6 +77,7 @@ TEST_P(PolicyWithState, WithFewerHasOtherBits) {
   const NamedTensors sparse = trained(net(GetParam(), kTopK));
   const NamedTensors coded = trained(net(GetParam(), kDelta));
   EXPECT_NE(difference(sparse, plain), "");
+  EXPECT_NE(difference(trained(net(GetParam(), kMasked)), plain), "");
   EXPECT_NE(difference(coded, plain), "");
   EXPECT_NE(difference(coded, sparse), "");
 }
@@ -103,6 +107,21 @@ TEST(StatefulCodecRun, HasTheSameBitsInEveryOrderOfAPipeline) {
                 "")
           << codec << " " << order;
   }
+}
+
+// No more numbers of a row than are sent have a gradient: none is held.
+TEST(StatefulCodecRun, MaskedGradientsLeaveNothingToBeHeld) {
+  const auto held_by = [](const std::string& codec) {
+    Training training(small_experiment(net("policy = 'backprop'", codec)));
+    training.train();
+    double held = 0;
+    for (const auto& [name, tensor] : training.block(2).state())
+      if (name.starts_with("codecs.0.down.sender."))
+        held += tensor.abs().sum().item<double>();
+    return held;
+  };
+  EXPECT_EQ(held_by(kMasked), 0);
+  EXPECT_GT(held_by(kTopK), 0);
 }
 
 TEST(StatefulCodecRun, TopKGoesWithReplicas) {
@@ -229,7 +248,8 @@ class StatefulCodecFaults : public Faults,
 INSTANTIATE_TEST_SUITE_P(
     Codecs, StatefulCodecFaults,
     testing::Values(
-        "boundary.codec={name=\"top_k\",ratio=0.2}",
+        "boundary.codec={name=\"top_k\",ratio=0.2,mask_gradients="
+        "false}",
         "boundary.codec={up={name=\"delta\",bits=4},down=\"top_k\"}"));
 
 // Gradients are in flight when the checkpoint is taken.
@@ -310,7 +330,8 @@ TEST(StatefulCodecInAConfig, ANameStaysTheNameAlone) {
 TEST(StatefulCodecInAConfig, ATableIsResolvedWithItsDefaults) {
   const Experiment read = with_codec("{name = 'top_k', ratio = 0.5}");
   EXPECT_EQ(codec_in(read).literal(),
-            "{name = \"top_k\", ratio = 0.5, error_feedback = true}");
+            "{name = \"top_k\", ratio = 0.5, mask_gradients = true, "
+            "error_feedback = true}");
   EXPECT_EQ(
       codec_in(with_codec("{up = {name = 'delta'}, down = 'int8'}")).literal(),
       "{up = {name = \"delta\", bits = 4, limit_mb = 1024}, down = "

@@ -149,6 +149,31 @@ TEST(TopK, ShowsWhatDiverged) {
   }
 }
 
+TEST(TopK, NumbersThatWereNotSentHaveNoGradient) {
+  const auto codec = codecs_with(0.5).up;
+  const at::Tensor h =
+      at::tensor({0.0F, -5.0F, 0.5F, 3.0F, 0.0F, 0.0F, 0.0F, -2.0F})
+          .view({2, 4});
+  const at::Tensor came = as_received({h}, codec.get()).at(0);
+  const at::Tensor back = masked({at::ones({2, 4})}, {came}, codec.get()).at(0);
+  // Of the second row a zero was sent, too: the first one.
+  EXPECT_TRUE(
+      back.equal(at::tensor({0.0F, 1.0F, 0.0F, 1.0F, 1.0F, 0.0F, 0.0F, 1.0F})
+                     .view({2, 4})));
+}
+
+TEST(TopK, MaskedGradientsKeepTheirLayout) {
+  const at::Tensor gradient =
+      numbers({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  const auto back = [&](double ratio) {
+    return masked({gradient}, {gradient}, codecs_with(ratio).up.get()).at(0);
+  };
+  EXPECT_EQ(back(0.5).strides(), gradient.strides());
+  EXPECT_EQ(back(0.5).ne(0).sum().item<std::int64_t>(), 2 * 30);
+  EXPECT_TRUE(back(1).is_same(gradient));
+  EXPECT_TRUE(masked({gradient}, {gradient}, nullptr).at(0).is_same(gradient));
+}
+
 TEST(TopK, ActivationsHaveNoState) {
   const BoundaryCodecs with = codecs_with(0.1);
   EXPECT_EQ(with.up->sender({}), nullptr);
