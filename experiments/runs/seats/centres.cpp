@@ -7,6 +7,11 @@
 
 namespace sluice {
 
+/// A neighbour is drawn among the replicas that are there.
+bool count_losses(const Experiment& experiment) {
+  return experiment.replicas.policy == "gossip";
+}
+
 CentreSetup centre_setup(const Experiment& experiment, int block) {
   const ReplicaKind& kind = experiment.replicas.kind;
   const ReplicaExchange& exchange =
@@ -19,6 +24,7 @@ CentreSetup centre_setup(const Experiment& experiment, int block) {
   return {.members = members,
           .name = fmt::format("block {}", block),
           .quorum = exchange.quorum,
+          .counts_losses = count_losses(experiment),
           .make = [make = kind.make_centre, options, members,
                    seed = experiment.seed](const NamedTensors& parameters) {
             return make(parameters,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -117,6 +118,28 @@ std::vector<Ends> memory_ends(const Experiment& experiment,
   else if (experiment.replicas.count > 1)
     add_groups(experiment, ends);
   return ends;
+}
+
+std::vector<NewcomerEnds> newcomer_ends(const Experiment& experiment,
+                                        int replica) {
+  const int depth = experiment.blocks();
+  const int members = static_cast<int>(experiment.replicas.count);
+  std::vector<NewcomerEnds> all(static_cast<std::size_t>(depth));
+  for (int block = 1; block <= depth; ++block) {
+    NewcomerEnds& mine = by_block(all, block);
+    auto [of_replica, of_centre] =
+        memory_link(kCentreCapacity, kCentreCapacity, kPatienceOfReplay);
+    mine.centre = std::move(of_centre);
+    mine.ends.replicas.centre =
+        std::make_unique<CentreLink>(std::move(of_replica), replica, members,
+                                     centre_setup(experiment, block).name);
+    if (block == depth) continue;
+    const int seat = (replica - 1) * depth + block;
+    std::tie(mine.ends.above, by_block(all, block + 1).ends.below) =
+        link_for(experiment, {seat, seat + 1},
+                 experiment.capacities.at(static_cast<std::size_t>(seat) - 1));
+  }
+  return all;
 }
 
 }  // namespace sluice

@@ -31,4 +31,14 @@ std::vector<Ends> memory_ends(
     const Experiment& experiment,
     const std::optional<std::set<int>>& later = std::nullopt);
 
+/// The ends of one block of a replica that joins a replay.
+struct NewcomerEnds {
+  Ends ends = {};
+  Link centre = {};  ///< the other end of ends.replicas.centre
+};
+
+/// Channels between the blocks of a replica, and to their centres, by block.
+std::vector<NewcomerEnds> newcomer_ends(const Experiment& experiment,
+                                        int replica);
+
 }  // namespace sluice

@@ -15,6 +15,7 @@
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
+#include "experiments/runs/seats/centres.h"
 #include "experiments/runs/uses/recorded_lives.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
@@ -47,12 +48,6 @@ Experiment recorded_experiment(const std::string& folder) {
         "{}: ran in lockstep, where nothing is left to chance and recorded; "
         "`sluice verify {}` compares the engines",
         folder, config_of_run(folder));
-  const std::set<int> lost = lost_replicas_of(folder);
-  if (!lost.empty() && experiment.replicas.policy == "gossip")
-    throw UserError(
-        "{}: replica {} was lost, and nothing records since when the others "
-        "mixed without it",
-        folder, *lost.begin());
   check_same_data(folder, experiment);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
@@ -89,6 +84,8 @@ std::map<std::int64_t, std::string> checkpoints_to_compare(
 
 /// Stands for a replica's number where all replicas have agreed.
 constexpr int kAgreed = 0;
+/// Stands for CentreHost's number of one that came to a place.
+constexpr std::int64_t kAnyLife = 0;
 
 class Replay {
  public:
@@ -97,13 +94,17 @@ class Replay {
         experiment_(recorded_experiment(folder_)),
         schedule_(recorded_schedule(folder_, experiment_.plans.front())),
         saved_(checkpoints_to_compare(folder_)),
-        lives_(experiment_.plans.front(), schedule_, saved_.rbegin()->first,
-               started_replicas(experiment_), lost_replicas_of(folder_),
+        lives_(experiment_.plans.front(), schedule_,
+               {.last = saved_.rbegin()->first,
+                .started = started_replicas(experiment_),
+                .lost = lost_replicas_of(folder_),
+                .counts_losses = count_losses(experiment_)},
                folder_) {
     prepare_process(experiment_);
     for (const int replica : lives_.later())
       for (int block = 1; block <= experiment_.blocks(); ++block)
         away_.emplace(block, replica);
+    note_entries();
     std::vector<Ends> ends = memory_ends(experiment_, lives_.later());
     for (int seat = 1; seat <= experiment_.seats(); ++seat) {
       Ends& its = by_block(ends, seat);
@@ -115,15 +116,20 @@ class Replay {
 
   ReplayResult run() {
     Simulation simulation(experiment_.plans, {}, experiment_.capacities);
+    for (const RecordedLoss& loss : lives_.losses())
+      simulation.leave_out(loss.block, loss.place);
     for (int seat = 1; seat <= experiment_.seats(); ++seat)
       tell(seat, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
+      const BlockPlan& mine =
+          by_block(experiment_.plans.front().blocks, timed->seat);
+      if (timed->action.op == Op::settle) leave_before(mine, timed->action);
+      if (timed->action.kind == ExchangeKind::entry) join(mine, timed->action);
       Seat& worker = *by_block(workers_, timed->seat);
-      const bool is_rest = timed->action.kind == ExchangeKind::agreement &&
-                           timed->action.op == Op::settle;
-      if (is_rest) leave_before(worker, timed->action.batch);
       worker.execute(timed->action);
-      if (is_rest) join_after(worker, timed->action.batch);
+      if (timed->action.op == Op::settle &&
+          timed->action.kind == ExchangeKind::agreement)
+        join_after(mine.block, timed->action.batch);
       if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }
     if (!simulation.finished()) refuse(simulation.stuck());
@@ -133,27 +139,106 @@ class Replay {
   }
 
  private:
-  std::shared_ptr<CentreHost> centre_of(const Seat& seat) const {
-    return centres_.empty() ? nullptr
-                            : by_block(centres_, seat.number()).lock();
+  std::shared_ptr<CentreHost> centre_of(int block) const {
+    return by_block(centres_, block).lock();
   }
-  /// Tells the centre who isn't there any more at a rest: by then a lost one
-  /// has done all that it did.
-  void leave_before(const Seat& seat, std::int64_t rest) {
-    const auto centre = centre_of(seat);
-    if (!centre) return;
+  /// Takes out of the centre which replicas were lost before it served that, or
+  /// before that rest: by then a lost one has done all that it did.
+  void leave_before(const BlockPlan& mine, const Action& settle) {
+    if (centres_.empty()) return;
+    for (const RecordedLoss& loss : lives_.losses())
+      if (loss.block == mine.block && loss.place < settle.arrived &&
+          lost_places_.emplace(loss.block, loss.place).second)
+        lose(loss.replica, loss.block);
+    if (settle.kind != ExchangeKind::agreement) return;
     for (const BlockPlan& each : experiment_.plans.front().blocks)
-      if (each.block == seat.block() &&
-          lives_.is_lost_before(each.replica, rest) &&
-          !agrees_before(by_block(schedule_, each.seat()), rest) &&
-          away_.emplace(each.block, each.replica).second)
-        centre->lose(each.replica);
+      if (each.block == mine.block && lives_.was_lost(each.replica) &&
+          !has_entered_after(each, settle.batch) &&
+          !agrees_before(by_block(schedule_, each.seat()), settle.batch))
+        lose(each.replica, each.block);
   }
-  /// And who is there at the next one.
-  void join_after(const Seat& seat, std::int64_t rest) {
-    for (const auto& [replica, after] : lives_.joined_after())
-      if (after == rest && away_.erase({seat.block(), replica}) > 0)
-        centre_of(seat)->admit(replica);
+
+  /// Whether a replica joined after that rest, which others may be slow to
+  /// take part in.
+  bool has_entered_after(const BlockPlan& block, std::int64_t rest) const {
+    const auto entered = entered_.find(block.seat());
+    return entered != entered_.end() && entered->second >= rest;
+  }
+
+  void lose(int replica, int block) {
+    if (away_.emplace(block, replica).second) centre_of(block)->lose(replica);
+  }
+
+  /// Replicas that join at a block, and the turns of their entries.
+  void note_entries() {
+    for (const BlockPlan& each : experiment_.plans.front().blocks) {
+      std::vector<Action>& of_first = by_block(schedule_, each.block);
+      for (const Action& entry : by_block(schedule_, each.seat())) {
+        if (entry.kind != ExchangeKind::entry || entry.op != Op::exchange)
+          continue;
+        if (each.replica > started_replicas(experiment_))
+          first_entries_.emplace(each.replica, entry.batch);
+        std::optional<std::int64_t> rest;
+        for (const Action& action : of_first)
+          if (action.kind == ExchangeKind::agreement &&
+              action.batch <= entry.batch)
+            rest = action.batch;
+        if (rest)
+          after_rests_[{each.block, *rest}].push_back({each, entry.batch});
+      }
+    }
+    for (const BlockPlan& each : experiment_.plans.front().blocks)
+      for (const Action& entry : by_block(schedule_, each.seat()))
+        if (const auto first = first_entries_.find(each.replica);
+            first != first_entries_.end() && entry.kind == ExchangeKind::entry)
+          first->second = std::min(first->second, entry.batch);
+  }
+
+  /// Lets replicas join that begin after that rest: the next one is of them.
+  void join_after(int block, std::int64_t rest) {
+    const auto found = after_rests_.find({block, rest});
+    if (found == after_rests_.end()) return;
+    for (const auto& [mine, turn] : found->second)
+      if (away_.erase({block, mine.replica}) > 0) admit(mine, turn);
+  }
+
+  /// The ends of a replica that takes the place of another; none, where it is
+  /// the first one there.
+  std::vector<NewcomerEnds>* ends_of_newcomer(int replica, std::int64_t turn) {
+    const auto first = first_entries_.find(replica);
+    if (first != first_entries_.end() && first->second == turn) return nullptr;
+    const auto [ends, is_new] = newcomers_.try_emplace({replica, turn});
+    if (is_new) ends->second = newcomer_ends(experiment_, replica);
+    return &ends->second;
+  }
+
+  void admit(const BlockPlan& mine, std::int64_t turn) {
+    entered_[mine.seat()] = turn;
+    const auto centre = centre_of(mine.block);
+    if (auto* const ends = ends_of_newcomer(mine.replica, turn))
+      centre->admit(mine.replica, kAnyLife,
+                    std::move(by_block(*ends, mine.block).centre));
+    else
+      centre->admit(mine.replica);
+  }
+
+  /// Lets a replica begin. One that takes the place of another is made anew; it
+  /// joins by now where no rest was without the other.
+  void join(const BlockPlan& mine, const Action& entry) {
+    auto* const ends = ends_of_newcomer(mine.replica, entry.batch);
+    if (ends == nullptr) return;
+    if (entry.op == Op::settle) {
+      const auto entered = entered_.find(mine.seat());
+      if (entered == entered_.end() || entered->second != entry.batch)
+        admit(mine, entry.batch);
+      return;
+    }
+    auto made =
+        make_seat(experiment_, mine.seat(),
+                  std::move(by_block(*ends, mine.block).ends), nullptr, {});
+    made->start({});
+    gone_.push_back(
+        std::exchange(by_block(workers_, mine.seat()), std::move(made)));
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -231,9 +316,22 @@ class Replay {
   Schedule schedule_;
   std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
   const RecordedLives lives_;
-  std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
-  std::set<std::pair<int, int>> away_;              // block and replica
+  std::vector<std::weak_ptr<CentreHost>> centres_;      // by seat
+  std::set<std::pair<int, int>> away_;                  // block and replica
+  std::set<std::pair<int, std::int64_t>> lost_places_;  // of a block's centre
+  struct Joins {
+    BlockPlan block = {};
+    std::int64_t turn = 0;
+  };
+  std::map<std::pair<int, std::int64_t>, std::vector<Joins>>
+      after_rests_;                            // by block, and the rest before
+  std::map<int, std::int64_t> first_entries_;  // by replica: where none was
+  std::map<int, std::int64_t> entered_;        // by seat: turn of its entry
+  std::map<std::pair<int, std::int64_t>, std::vector<NewcomerEnds>>
+      newcomers_;  // by replica and turn of their entry
   std::vector<std::unique_ptr<Seat>> workers_;
+  /// Workers of replicas whose place another took: their links are open.
+  std::vector<std::unique_ptr<Seat>> gone_;
   std::int64_t loaded_turn_ = -1;
   /// Hashes of that checkpoint, by replica.
   std::map<int, std::map<std::string, std::string>> loaded_;

@@ -248,7 +248,7 @@ void Centre::rest_if_all_are_there() {
     answer_(member, message_of_rest(member == opener_ ? &rest : nullptr));
 }
 
-void Centre::leave(int member) {
+void Centre::leave(int member, bool is_replaced) {
   if (failure_) return;
   const bool goes_on =
       member != opener_ && setup_.quorum.survives_loss(members());
@@ -257,9 +257,10 @@ void Centre::leave(int member) {
         {.text = fmt::format("{}: replica {} is gone", setup_.name, member),
          .is_gone = true});
   if (!rule_)
-    before_.emplace_back([this, member] { leave(member); });
+    before_.emplace_back(
+        [this, member, is_replaced] { leave(member, is_replaced); });
   else
-    guard("go on without a replica", [&] { lose(member); });
+    guard("go on without a replica", [&] { lose(member, is_replaced); });
 }
 
 void Centre::admit(int member) {
@@ -280,12 +281,13 @@ Message Centre::entry(int member) {
   return message_of(entry);
 }
 
-void Centre::lose(int member) {
+void Centre::lose(int member, bool is_replaced) {
   if (!lost_.insert(member).second) return;
   dealer_.take_back(member);
   rule_->lose(member);
+  if (setup_.counts_losses) next_place();
   if (gathering_) gather_without(member);
-  rest_if_all_are_there();
+  if (!is_replaced) rest_if_all_are_there();
 }
 
 void Centre::gather_without(int member) {

@@ -31,6 +31,9 @@ struct CentreSetup {
   std::set<int> absent = {};  ///< replicas that aren't there yet
   /// Whether a record says when it merges: take() alone does then.
   bool is_told = false;
+  /// Whether what others take depends on when a replica was lost: then a loss
+  /// has a place among what is served.
+  bool counts_losses = false;
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
       make = nullptr;
 };
@@ -54,7 +57,8 @@ class Centre {
   /// The replica is gone before its end: those who wait for anything wait in
   /// vain, unless the quorum goes on without it (Quorum::survives_loss()), and
   /// it isn't the one that opens the centre, and gets what is agreed on.
-  void leave(int member);
+  /// is_replaced: admit() follows, and those who rest wait for that one.
+  void leave(int member, bool is_replaced = false);
   /// A replica that has left, or was never there, is there from now on. It asks
   /// for its entry before all else.
   void admit(int member);
@@ -84,7 +88,7 @@ class Centre {
   MergeResult merged_for(int member, bool is_late);
   void give_to_waiting();
   void rest_if_all_are_there();
-  void lose(int member);
+  void lose(int member, bool is_replaced);
   void gather_without(int member);
   void fail(CentreFailure failure);
 

@@ -127,7 +127,7 @@ void CentreHost::take(Change change) {
     // The one before may have gone just now.
     if (std::exchange(by_block(links_, member), *std::move(change.link))
             .receiver)
-      centre_.leave(member);
+      centre_.leave(member, change.joins);
   }
   if (change.joins) centre_.admit(member);
 }

@@ -93,6 +93,9 @@ class Simulation {
   /// A replica that was taken out joins, between two grants: its seats are to
   /// be given the next one, with Grant::joins.
   void admit(int replica, double time);
+  /// Leaves out that place in the order of a block's centre, which a record
+  /// gives to none of its replicas: of extend().
+  void leave_out(int block, std::int64_t place);
   /// Batches of lost replicas that were not dealt again.
   const std::set<std::int64_t>& returned() const { return dealer_.returned(); }
   /// Keeps the block from acting before that time.
@@ -137,6 +140,7 @@ class Simulation {
     /// with those times.
     std::map<int, double> visitors = {};
     std::int64_t served = 0;
+    std::set<std::int64_t> left_out = {};  ///< places
     double free_since = 0;
     /// State of a centre where replicas wait for others: those that wait, and
     /// the results, by replica, that need no more wait.
@@ -253,6 +257,7 @@ class Simulation {
   /// has.
   std::optional<double> input_since(int block) const;
   CentreQueue& centre_of(const BlockPlan& mine);
+  static void skip_left_out(CentreQueue& centre);
   void forget_visitors(const CentreQueue& centre);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);

@@ -137,6 +137,16 @@ void Simulation::admit(int replica, double time) {
   forget_all();
 }
 
+void Simulation::leave_out(int block, std::int64_t place) {
+  CentreQueue& centre = centre_of(by_block(plans_.front().blocks, block));
+  centre.left_out.insert(place);
+  skip_left_out(centre);
+}
+
+void Simulation::skip_left_out(CentreQueue& centre) {
+  while (centre.left_out.erase(centre.served + 1) > 0) ++centre.served;
+}
+
 void Simulation::note_taken(int block, int replica, std::int64_t batch) {
   if (block != 1 || !is_dealt_) return;
   dealer_.took(replica, batch);

@@ -132,6 +132,7 @@ void Simulation::visit(int seat, const Action& action, double end) {
   if (!centre.gathering && action.kind == ExchangeKind::push)
     note_taken(mine.block, mine.replica, action.batch);
   ++centre.served;
+  skip_left_out(centre);
   if (centre.gathering && action.kind == ExchangeKind::push) {
     centre.free_since = std::max(centre.free_since, end);
     return bring(mine, action.batch, end);

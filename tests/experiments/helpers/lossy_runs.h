@@ -34,6 +34,6 @@ constexpr LossyCase kGossip = {
     "Gossip",
     "blocks=1 schedule=free replicas.count=4 replicas.policy=gossip "
     "replicas.pairs=true replicas.deal=shares ",
-    1, 4};
+    1, 4, true};
 
 }  // namespace sluice

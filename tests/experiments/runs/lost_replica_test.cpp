@@ -97,14 +97,4 @@ TEST_F(LostReplicas, LossOfTheFirstReplicaEndsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
 }
 
-TEST_F(LostReplicas, AreInNoRecordOfPairsThatCouldBeReplayed) {
-  const Outcome outcome =
-      run("disturbed",
-          std::string(kGossip.config) + "--inject 'kill block 4 @ turn 6'");
-  ASSERT_EQ(outcome.status, 0) << outcome.text;
-  const Outcome replayed = sluice("replay " + path("disturbed"));
-  EXPECT_NE(replayed.status, 0);
-  EXPECT_THAT(replayed.text, HasSubstr("replica 4 was lost"));
-}
-
 }  // namespace sluice::lost_replica_test

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/runs/uses/replay.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -126,6 +127,17 @@ TEST_F(Networks, ThatStayCutEndTheRunWhenReconnectHasPassed) {
 class JoinedNetworks : public Networks {
  protected:
   Outcome join(const std::string& network, const std::string& more = "") {
+    return join_by(join_command("run", "join.txt"), network, more);
+  }
+
+  std::string join_command(const char* run, const char* out) const {
+    return fmt::format("{} join {} --wait 60 >{} 2>&1\n", SLUICE_PROGRAM,
+                       path(run), path(out));
+  }
+
+  /// commands: of the second host, when the run has an open door.
+  Outcome join_by(const std::string& commands, const std::string& network,
+                  const std::string& more) {
     const std::string script = write(
         "host.sh",
         fmt::format(
@@ -139,7 +151,7 @@ class JoinedNetworks : public Networks {
             "  for i in $(seq 400); do [ -e {2}/door.json ] && break; sleep "
             "0.05; "
             "done\n"
-            "  {0} join {2} --wait 60 >{3} 2>&1\n"
+            "{3}"
             "fi\n",
             SLUICE_PROGRAM,
             write("joined.toml",
@@ -147,7 +159,7 @@ class JoinedNetworks : public Networks {
                               "schedule = 'free'\nblocks = 1\n"
                               "replicas = {count = 3, start_with = 2, "
                               "policy = 'server'}\n")),
-            path("run"), path("join.txt"), more));
+            path("run"), commands, more));
     return shell(with_network("--hosts 2 " + network, "bash " + script));
   }
 };
@@ -166,6 +178,27 @@ TEST_F(JoinedNetworks, ThatAreCutLoseTheReplicaAndNotTheRun) {
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 is lost"));
   EXPECT_THAT(outcome.text, HasSubstr("silent for"));
+}
+
+// A stranger who has all of the run's folder but its secret, then a replica,
+// and the replica again when its network is back.
+TEST_F(JoinedNetworks, ThatAreCutForAWhileHaveTheReplicaAgain) {
+  const std::string commands =
+      fmt::format(
+          "cp -r {0} {1}\n"
+          "sed -i -E 's/(\"secret\": *\")[^\"]*/\\1{2}/' {1}/door.json\n",
+          path("run"), path("stranger"), std::string(64, 'b')) +
+      join_command("stranger", "stranger.txt") +
+      join_command("run", "join.txt") + join_command("run", "again.txt");
+  const Outcome outcome =
+      join_by(commands, "--delay 1 --cut 700 9", "timeout=6 turns=160");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(slurp(path("stranger.txt")), HasSubstr("secret"));
+  EXPECT_THAT(slurp(path("join.txt")), Not(HasSubstr("the run is over")));
+  EXPECT_THAT(slurp(path("again.txt")), HasSubstr("the run is over"));
+  EXPECT_EQ(records_of(path("run"), "joined_replica").size(), 2U);
+  EXPECT_EQ(records_of(path("run"), "lost_replica").size(), 1U);
+  EXPECT_EQ(replay(path("run")).difference(), "");
 }
 
 }  // namespace sluice::networks_test
