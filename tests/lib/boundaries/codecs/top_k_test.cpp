@@ -156,7 +156,7 @@ TEST(TopK, NumbersThatWereNotSentHaveNoGradient) {
           .view({2, 4});
   const at::Tensor came = as_received({h}, codec.get()).at(0);
   const at::Tensor back = masked({at::ones({2, 4})}, {came}, codec.get()).at(0);
-  // A zero of the second row was sent, too: the first one.
+  // The second row sent a zero, too: its first one.
   EXPECT_TRUE(
       back.equal(at::tensor({0.0F, 1.0F, 0.0F, 1.0F, 1.0F, 0.0F, 0.0F, 1.0F})
                      .view({2, 4})));
