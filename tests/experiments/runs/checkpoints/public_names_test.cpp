@@ -288,7 +288,7 @@ class PublicNamesOfFiles : public Program {
     const std::map<std::string, Tensor> found = exported("gpt2");
     std::size_t equal = 0;
     for (const auto& [name, tensor] : file) {
-      if (name.ends_with("attn.bias")) continue;
+      if (name.ends_with(".attn.bias")) continue;
       const Tensor wanted =
           name == "wpe.weight" ? tensor.slice(0, 0, kContext) : tensor;
       if (!found.contains(name) || !at::equal(found.at(name), wanted))
