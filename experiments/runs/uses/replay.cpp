@@ -114,6 +114,15 @@ class Replay {
     }
   }
 
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  /// Centres end with the last of the first seats, and wait for all others.
+  ~Replay() {
+    newcomers_.clear();
+    gone_.clear();
+    while (!workers_.empty()) workers_.pop_back();
+  }
+
   ReplayResult run() {
     Simulation simulation(experiment_.plans, {}, experiment_.capacities);
     for (const RecordedLoss& loss : lives_.losses())
