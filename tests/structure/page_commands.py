@@ -46,6 +46,11 @@ NOT_TRIED = [
     ("torchrun", "needs PyTorch's launcher; RankRuns have ranks"),
     ("sluice join", "needs a run that goes on; Joined"),
     ("sluice data fetch", "it takes a network; FetchCommand"),
+    ("sluice plan experiments/configs/models/gpt2_124m.toml --compare",
+     "words of other options; PlannedLargeModels"),
+    ("initial_weights=FOLDER", "needs others' weights; PublicNamesOfFiles"),
+    ("sluice eval FOLDER", "needs others' weights; PublicNamesOfFiles"),
+    ("sluice export RUN --names gpt2", "RUN is no gpt; PublicNamesOfFiles"),
     ("sluice sweep CONFIG optimizer.lr=0.1,0.01 --launcher slurm",
      "needs Slurm; SlurmSweeps"),
 ]

@@ -100,12 +100,10 @@ TEST(LargeModels, HaveTheWorkAndTheParametersOfThePublishedOnes) {
 class PlannedLargeModels : public Program {
  protected:
   Comparison compared(const std::vector<std::string>& methods,
-                      std::vector<std::int64_t> blocks,
-                      std::vector<std::int64_t> replicas = {1}) {
+                      std::vector<std::int64_t> blocks) {
     const ConfigNode config = read_config_file(model_file("gpt2_124m"));
     const Experiment own = read_experiment(config, "");
-    ComparisonOptions options{.blocks = std::move(blocks),
-                              .replicas = std::move(replicas)};
+    ComparisonOptions options{.blocks = std::move(blocks)};
     options.machine =
         read_machine(write("machine.toml",
                            "[[device]]\ncount = 8\nflops = 1e14\n"
@@ -120,15 +118,14 @@ class PlannedLargeModels : public Program {
 constexpr double kSecondsOfOne = 3 * 2e9 * kGpt2 * 32 / 1e14;
 
 TEST_F(PlannedLargeModels, TakeTheTimeOfTheirOperations) {
-  const Comparison found =
-      compared({"backprop", "delayed_gradient"}, {4}, {1, 2});
+  const Comparison found = compared({"backprop", "delayed_gradient"}, {4});
   EXPECT_EQ(found.rounds, 0);
   EXPECT_NEAR(found.one_block.speed.seconds_per_turn / kSecondsOfOne, 1, 0.1);
   bool has_pipeline = false;
   for (const Prediction& row : found.rows) {
-    SCOPED_TRACE(row.method + " " + std::to_string(row.replicas));
+    SCOPED_TRACE(row.method);
     ASSERT_EQ(row.impossible, "");
-    const double all = row.speed.speed_up / static_cast<double>(row.replicas);
+    const double all = row.speed.speed_up;
     if (row.method == "backprop") {
       // One block at a time, and messages between them.
       EXPECT_GT(all, 0.9);
