@@ -187,7 +187,7 @@ TEST(GroupOfNccl, IsRefusedForBlocksOnTheCpu) {
 }
 
 TEST(Compression, IsNoCodecOfABoundary) {
-  for (const char* name : {"top_k", "one_bit", "power_sgd"})
+  for (const char* name : {"dgc", "one_bit", "power_sgd"})
     expect_refused(fmt::format("boundary.codec = '{}'\n", name),
                    "the next batch has other samples");
   expect_refused("boundary.codec = 'zip'\n", "unknown codec");
