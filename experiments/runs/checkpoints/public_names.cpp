@@ -153,6 +153,7 @@ std::string first_names(const NamedTensors& tensors) {
 std::span<const NameTable> name_tables() {
   static const std::vector<NameTable> tables = [] {
     std::vector<NameTable> all;
+    all.reserve(kWeightNames.size());
     for (const WeightNamesFile& file : kWeightNames)
       all.push_back(read_table(file));
     return all;
