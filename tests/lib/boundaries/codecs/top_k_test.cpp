@@ -69,11 +69,16 @@ TEST(TopK, TakesTheFirstOfEqualMagnitudes) {
 // 4 bytes for a value; 1 for a place in rows up to 256, 2 up to 32768, else 4.
 TEST(TopK, SendsAValueAndAPlaceForEachThatIsKept) {
   const auto shape = [](std::size_t) { return std::size_t{3}; };
-  EXPECT_EQ(bytes_of(numbers({32, 256}), 0.05), 32U * 13 * 5 + shape(2));
-  EXPECT_EQ(bytes_of(numbers({32, 257}), 0.05), 32U * 13 * 6 + shape(2));
-  EXPECT_EQ(bytes_of(numbers({8, 16, 64}), 0.05), 128U * 4 * 5 + shape(3));
-  EXPECT_EQ(bytes_of(numbers({2, 3, 20, 20}), 0.1), 2U * 120 * 6 + shape(4));
-  EXPECT_EQ(bytes_of(numbers({1, 32769}), 0.001), 33U * 8 + shape(2));
+  EXPECT_EQ(bytes_of(numbers({32, 256}), 0.05),
+            std::size_t{32} * 13 * 5 + shape(2));
+  EXPECT_EQ(bytes_of(numbers({32, 257}), 0.05),
+            std::size_t{32} * 13 * 6 + shape(2));
+  EXPECT_EQ(bytes_of(numbers({8, 16, 64}), 0.05),
+            std::size_t{128} * 4 * 5 + shape(3));
+  EXPECT_EQ(bytes_of(numbers({2, 3, 20, 20}), 0.1),
+            std::size_t{2} * 120 * 6 + shape(4));
+  EXPECT_EQ(bytes_of(numbers({1, 32769}), 0.001),
+            std::size_t{33} * 8 + shape(2));
 }
 
 TEST(TopK, TopKOfAllHasTheBitsWithoutACodec) {
