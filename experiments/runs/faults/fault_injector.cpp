@@ -1,6 +1,8 @@
 #include "experiments/runs/faults/fault_injector.h"
 
+#include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
@@ -130,18 +132,34 @@ void FaultInjector::slow_down(std::chrono::nanoseconds computed) const {
       std::this_thread::sleep_for(computed * (fault.injection.factor - 1));
 }
 
+namespace {
+
+/// Time that this thread has computed, without that in which it waited for a
+/// core: on a busy machine a large factor would make minutes of that.
+std::chrono::nanoseconds computing_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) +
+         std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
 ActionWrapper FaultInjector::around() {
   return [this](const Action& action, const std::function<void()>& execute) {
     before(action);
     const auto started = Clock::now();
     const auto waited = heartbeat_.waited();
+    const auto computed = computing_time();
     if (fails(action)) {
       const FullDisk no_room;
       execute();
     } else {
       execute();
     }
-    slow_down(Clock::now() - started - (heartbeat_.waited() - waited));
+    const std::chrono::nanoseconds passed =
+        Clock::now() - started - (heartbeat_.waited() - waited);
+    slow_down(std::min(passed, computing_time() - computed));
   };
 }
 
