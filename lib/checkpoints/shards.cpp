@@ -35,6 +35,7 @@ Shards shards_in(const std::string& index) {
     throw UserError("{}: is no index of safetensors files: {}", index,
                     error.what());
   }
+  if (shards.empty()) throw UserError("{}: names no tensor", index);
   return shards;
 }
 

@@ -370,6 +370,8 @@ TEST_F(PublicNamesOfFiles, AnIndexNamesFilesBesideItOnly) {
               ThrowsMessage<UserError>(HasSubstr("has no tensor 'b'")));
   EXPECT_THAT(read(R"({"weight_map": 3})"),
               ThrowsMessage<UserError>(HasSubstr("no index")));
+  EXPECT_THAT(read(R"({"weight_map": {}})"),
+              ThrowsMessage<UserError>(HasSubstr("names no tensor")));
   EXPECT_THAT(read("{"), ThrowsMessage<UserError>(HasSubstr("no index")));
   EXPECT_EQ(read_shards(write("x.safetensors.index.json",
                               R"({"weight_map": {"a": "a.safetensors"}})"))
