@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,8 +35,9 @@ void say_early_end() {
   static_cast<void>(written);
 }
 
-/// Ends the process before the destructors of objects that threads still use.
-void on_exit_of_process(int status, void* /*none*/) {
+/// Ends the process before handlers and destructors of objects that threads
+/// still use.
+void end_early(int status) {
   if (!is_early()) return;
   say_early_end();
   std::fflush(stdout);
@@ -43,7 +45,7 @@ void on_exit_of_process(int status, void* /*none*/) {
 }
 
 void on_quick_exit() {
-  on_exit_of_process(0, nullptr);
+  end_early(0);
 }
 
 }  // namespace
@@ -57,8 +59,7 @@ void watch_for_early_exit(const std::string& program) {
       program);
   *end.out = '\0';
   watched_process = ::getpid();
-  // Handlers run last to first: those of what is loaded later come before.
-  ::on_exit(on_exit_of_process, nullptr);
+  // Destroys nothing that threads use, and passes the status that _Exit() has.
   std::at_quick_exit(on_quick_exit);
 }
 
@@ -69,9 +70,19 @@ int reached_end(int status) {
 
 }  // namespace sluice
 
-// Functions of the C library that run no handlers: the program's definitions
-// come before its own, for all that is loaded.
+// Functions of the C library: the program's definitions come before its own,
+// for all that is loaded.
 extern "C" {
+
+void exit(int status) noexcept {
+  sluice::end_early(status);
+  // At the end of main() the C library calls its own without this one.
+  using Exit = void (*)(int);
+  const auto exit_of_c_library =
+      reinterpret_cast<Exit>(::dlsym(RTLD_NEXT, "exit"));
+  exit_of_c_library(status);
+  sluice::end_process(status);
+}
 
 void _exit(int status) {
   if (status == 0 && sluice::is_early()) {

@@ -55,7 +55,9 @@ void ProgressBoard::progress(int block, const Progress& now) {
 }
 
 void ProgressBoard::ended(int block) {
-  at(block).has_ended = true;
+  Worker& worker = at(block);
+  worker.has_ended = true;
+  worker.moved = clock_.now();
 }
 
 void ProgressBoard::joined(int block) {
@@ -109,7 +111,8 @@ bool ProgressBoard::all_wait(Deadline deadline) const {
 }
 
 /// A message was lost between them, or the schedule is a circle. One that has
-/// ended may have sent what another still waits for.
+/// ended may have sent what another still waits for, or is lost, and the others
+/// are yet to hear that they needn't wait for it.
 std::optional<Stall> ProgressBoard::circle(Deadline deadline,
                                            Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();

@@ -168,6 +168,23 @@ TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustEnded) {
   EXPECT_FALSE(board.stalled(milliseconds(25)));
 }
 
+// A lost one was silent for as long as the others waited for it.
+TEST(ProgressBoard, NamesNobodyForHavingWaitedForOneThatIsLost) {
+  Time time;
+  ProgressBoard board(3, AwakeClock::kMost, time.source());
+  board.progress(1, said(5, 3));
+  board.progress(2, said(5, 1));
+  time.passes(milliseconds(30));
+  board.heard(1);
+  board.heard(2);
+  board.ended(3);
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+  time.passes(milliseconds(30));
+  board.heard(1);
+  board.heard(2);
+  EXPECT_TRUE(board.stalled(milliseconds(25))) << "they wait still";
+}
+
 TEST(ProgressBoard, NamesNobodyForWaitingWhileOneWorks) {
   Time time;
   ProgressBoard board(2, AwakeClock::kMost, time.source());
