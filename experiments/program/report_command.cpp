@@ -27,7 +27,7 @@ namespace {
 
 /// Number of turns over which the pipe's beginning and end, and windows of
 /// accumulated batches, count as they do in a run.
-constexpr std::int64_t kTurns = 64;
+constexpr std::int64_t kTurnsOfReport = 64;
 
 /// Costs whose seconds are operations of a sample, and whose transits last as
 /// many seconds as a message has bytes: schedules know what is done and sent.
@@ -76,7 +76,7 @@ std::function<double(std::int64_t turns)> bytes_of_exchanges(
 report::TurnWork work_of(const Experiment& experiment) {
   const RunPlan& plan = experiment.plans.front();
   const Costs costs = counting_costs(experiment);
-  const std::int64_t turns = kTurns * plan.blocks.front().accumulate;
+  const std::int64_t turns = kTurnsOfReport * plan.blocks.front().accumulate;
   double operations = 0;
   double bytes = 0;
   for (const BlockPlan& block : plan.blocks) {

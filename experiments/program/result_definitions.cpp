@@ -1,16 +1,29 @@
 // The commands for what runs have left.
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "experiments/program/commands.h"
 #include "experiments/program/definitions.h"
 #include "experiments/program/number_options.h"
+#include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/uses/text_sampling.h"
 #include "experiments/runs/watch/watch.h"
 #include "modules/script/torchscript.h"
 
 namespace sluice {
+namespace {
+
+std::vector<std::string_view> names_of_tables() {
+  std::vector<std::string_view> names;
+  for (const NameTable& table : name_tables()) names.push_back(table.name);
+  return names;
+}
+
+}  // namespace
 
 void define_eval(CLI::App& app, EvalArguments& arguments) {
   CLI::App* command = app.add_subcommand(
@@ -60,8 +73,9 @@ void define_export(CLI::App& app, ExportArguments& arguments) {
                           "folder");
   CLI::Option* names = command->add_option(
       "--names", arguments.names,
-      "name the tensors as others do: gpt2, llama, torchvision_resnet, "
-      "torchvision_vit or timm_vit; default: as in checkpoints");
+      fmt::format("name the tensors as others do: {}; default: as in "
+                  "checkpoints",
+                  fmt::join(names_of_tables(), ", ")));
   command
       ->add_option("--torchscript", arguments.torchscript,
                    "of a model `torchscript`: write its TorchScript file once "

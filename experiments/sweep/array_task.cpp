@@ -22,11 +22,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// A file of another host may be seen a minute later.
-constexpr std::chrono::minutes kPatience{2};
+constexpr std::chrono::minutes kPatienceWithTasks{2};
 constexpr std::chrono::milliseconds kBetweenReads{100};
 
 void check_job(const TaskArray& array, const std::string& job) {
-  const auto until = Clock::now() + kPatience;
+  const auto until = Clock::now() + kPatienceWithTasks;
   while (array.job().empty() && Clock::now() < until)
     std::this_thread::sleep_for(kBetweenReads);
   if (array.job() != job)

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::milliseconds kPeriod{20};
+constexpr std::chrono::milliseconds kPeriodOfLooks{20};
 
 /// A driver chooses by "accuracy" and "loss", so these are of the split that is
 /// there to choose by.
@@ -119,7 +119,7 @@ class Conversation {
         is_stopping_ = true;
         slots_.stop();
       }
-      input_.wait(kPeriod);
+      input_.wait(kPeriodOfLooks);
       while (const auto line = is_stopping_ ? std::nullopt : input_.next())
         take(*line);
       slots_.step();

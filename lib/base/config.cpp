@@ -16,13 +16,13 @@ namespace sluice {
 namespace {
 
 template <class T>
-constexpr std::string_view kName = "string";
+constexpr std::string_view kTypeName = "string";
 template <>
-constexpr std::string_view kName<bool> = "boolean";
+constexpr std::string_view kTypeName<bool> = "boolean";
 template <>
-constexpr std::string_view kName<std::int64_t> = "integer";
+constexpr std::string_view kTypeName<std::int64_t> = "integer";
 template <>
-constexpr std::string_view kName<double> = "number";
+constexpr std::string_view kTypeName<double> = "number";
 
 template <class T>
 constexpr std::string_view kExpected = "a string";
@@ -125,7 +125,7 @@ T converted(const ConfigNode& node, const Doc& doc, const Place& place) {
     const auto* array = std::get_if<ConfigNode::Array>(&node.value);
     if (array == nullptr) {
       const std::string expected =
-          fmt::format("{} or a list of {}s", kExpected<E>, kName<E>);
+          fmt::format("{} or a list of {}s", kExpected<E>, kTypeName<E>);
       return {scalar<E>(node, doc, place, expected)};
     }
     T result;
@@ -153,9 +153,9 @@ template <class T>
 std::string type_name() {
   using E = typename Element<T>::Type;
   if constexpr (std::is_void_v<E>) {
-    return std::string(kName<T>);
+    return std::string(kTypeName<T>);
   } else {
-    return fmt::format("list of {}s", kName<E>);
+    return fmt::format("list of {}s", kTypeName<E>);
   }
 }
 

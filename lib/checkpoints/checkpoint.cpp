@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "turn-";
+constexpr std::string_view kTurnPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
 /// Prefix of the counters of block 1's worker in its state, and the one that is
@@ -79,7 +79,7 @@ bool may_become(at::ScalarType from, at::ScalarType to) {
 
 std::string checkpoint_folder(const std::string& checkpoints,
                               std::int64_t turn) {
-  return fmt::format("{}/{}{:06}", checkpoints, kPrefix, turn);
+  return fmt::format("{}/{}{:06}", checkpoints, kTurnPrefix, turn);
 }
 
 namespace {
@@ -224,7 +224,7 @@ void remove_partial_checkpoints(const std::string& checkpoints) noexcept {
   std::vector<fs::path> partial;
   for (fs::directory_iterator entry(checkpoints, error), end;
        !error && entry != end; entry.increment(error))
-    if (entry->path().filename().string().starts_with(kPrefix) &&
+    if (entry->path().filename().string().starts_with(kTurnPrefix) &&
         entry->path().extension() == kPartial)
       partial.push_back(entry->path());
   for (const fs::path& path : partial) fs::remove_all(path, error);
@@ -232,8 +232,8 @@ void remove_partial_checkpoints(const std::string& checkpoints) noexcept {
 
 std::optional<std::int64_t> turn_of(const std::string& folder) {
   const std::string name = fs::path(folder).filename().string();
-  if (!name.starts_with(kPrefix)) return {};
-  const char* first = name.data() + kPrefix.size();
+  if (!name.starts_with(kTurnPrefix)) return {};
+  const char* first = name.data() + kTurnPrefix.size();
   const char* last = name.data() + name.size();
   std::int64_t turn = 0;
   const auto [end, error] = std::from_chars(first, last, turn);

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kNotFinite = ".not-finite";
+constexpr const char* kNotFiniteEnding = ".not-finite";
 
 /// Files of a checkpoint and of its replicas, or that one file; sorted.
 std::vector<fs::path> files_of(const std::string& path) {
@@ -68,7 +68,7 @@ std::string not_finite_in(const std::string& file) {
 
 /// The turn of a folder that was set aside; nothing for other names.
 std::optional<std::int64_t> turn_set_aside(const fs::path& folder) {
-  if (folder.extension() != kNotFinite) return std::nullopt;
+  if (folder.extension() != kNotFiniteEnding) return std::nullopt;
   return turn_of(folder.stem().string());
 }
 
@@ -87,7 +87,7 @@ bool is_set_aside(const std::string& folder) {
 }
 
 std::string set_aside(const std::string& checkpoint) {
-  std::string folder = checkpoint + kNotFinite;
+  std::string folder = checkpoint + kNotFiniteEnding;
   const std::string checkpoints = fs::path(checkpoint).parent_path().string();
   std::error_code error;
   while (const auto older = find_set_aside(checkpoints)) {

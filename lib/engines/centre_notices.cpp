@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 /// Length of a wait: all that may happen rings the bell, so it needs no end.
-constexpr std::chrono::minutes kLong(1);
+constexpr std::chrono::minutes kLongWaitForNews(1);
 
 class NoticesAhead final : public Receiver {
  public:
@@ -101,7 +101,7 @@ class NoticesAhead final : public Receiver {
         while (!has_ended() && inner_->ready()) take();
         if (has_ended()) return;
       }
-      bell_->wait(rung, kLong);
+      bell_->wait(rung, kLongWaitForNews);
     }
   }
 

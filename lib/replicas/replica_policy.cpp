@@ -47,7 +47,7 @@ Quorum quorum_of(const ReplicaKind& kind, int members) {
 
 namespace {
 
-constexpr ReplicaPolicyRow kRows[] = {
+constexpr ReplicaPolicyRow kPolicyRows[] = {
     {"all_reduce",
      "every update applies the mean of the replicas' gradients: synchronous "
      "SGD (Chen et al. 2016)",
@@ -83,7 +83,7 @@ constexpr ReplicaPolicyRow kRows[] = {
 }  // namespace
 
 std::span<const ReplicaPolicyRow> replica_policies() {
-  return with_added<MakeReplicas>(kRows);
+  return with_added<MakeReplicas>(kPolicyRows);
 }
 
 }  // namespace sluice

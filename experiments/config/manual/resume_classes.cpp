@@ -26,7 +26,7 @@ constexpr std::string_view kFilesCompared =
     "the content of the files is what is compared";
 
 /// Classes by path; one that ends with a table holds for all keys below it.
-constexpr std::array kRows = {
+constexpr std::array kResumeRows = {
     ResumeClass{"name", kFree},
     ResumeClass{"engine", kFree},
     ResumeClass{"transport", kFree},
@@ -158,7 +158,7 @@ const ResumeClass* find_resume_class(std::string_view path, bool is_text) {
                      kFilesOfData.end())
     return &kFileOfData;
   const ResumeClass* found = nullptr;
-  for (const ResumeClass& row : kRows)
+  for (const ResumeClass& row : kResumeRows)
     if (is_at_or_below(of_all, row.path) &&
         (found == nullptr || row.path.size() > found->path.size()))
       found = &row;

@@ -3,45 +3,24 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/data/samples/samples.h"
+#include "experiments/data/samples/changed_samples.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
 namespace sluice {
 namespace {
 
-class NoisyLabels final : public Samples {
+class NoisyLabels final : public RelabelledSamples {
  public:
   NoisyLabels(std::shared_ptr<const Samples> of, double share,
               std::int64_t classes)
-      : of_(std::move(of)),
+      : RelabelledSamples(std::move(of)),
         share_(share),
         classes_(static_cast<std::uint64_t>(classes)) {}
 
-  std::int64_t size() const override { return of_->size(); }
-  at::Tensor raw(const at::Tensor& inputs) const override {
-    return of_->raw(inputs);
-  }
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return of_->position(index, key);
-  }
-
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    return with_noise(of_->batch(indices, key), indices, key);
-  }
-
-  std::shared_ptr<const InputStore> input_store(bool augmented) const override {
-    return of_->input_store(augmented);
-  }
-  Batch places(std::span<const std::int64_t> indices,
-               EpochKey key) const override {
-    return with_noise(of_->places(indices, key), indices, key);
-  }
-
  private:
-  Batch with_noise(Batch batch, std::span<const std::int64_t> indices,
-                   EpochKey key) const {
+  Batch changed(Batch batch, std::span<const std::int64_t> indices,
+                EpochKey key) const override {
     // Labels [N], in memory of their own.
     auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
     for (const std::int64_t index : indices) {
@@ -59,7 +38,6 @@ class NoisyLabels final : public Samples {
     return static_cast<std::int64_t>(random.below(classes_));
   }
 
-  std::shared_ptr<const Samples> of_;
   double share_;
   std::uint64_t classes_;
 };

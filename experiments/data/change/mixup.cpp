@@ -9,7 +9,7 @@
 #include <ATen/ops/one_hot.h>
 #include <ATen/ops/tensor.h>
 
-#include "experiments/data/samples/samples.h"
+#include "experiments/data/samples/changed_samples.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
@@ -49,23 +49,15 @@ at::Tensor drawn_order(KeyedRandom& random, std::int64_t count) {
   return at::tensor(order, at::kLong);
 }
 
-class MixedSamples final : public Samples {
+class MixedSamples final : public ChangedSamples {
  public:
   MixedSamples(std::shared_ptr<const Samples> of, double alpha,
                std::int64_t classes)
-      : of_(std::move(of)), alpha_(alpha), classes_(classes) {}
+      : ChangedSamples(std::move(of)), alpha_(alpha), classes_(classes) {}
 
-  std::int64_t size() const override { return of_->size(); }
-  at::Tensor raw(const at::Tensor& inputs) const override {
-    return of_->raw(inputs);
-  }
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return of_->position(index, key);
-  }
-
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    Batch batch = of_->batch(indices, key);
+ private:
+  Batch changed(Batch batch, std::span<const std::int64_t> indices,
+                EpochKey key) const override {
     if (!key.augmented || indices.empty()) return batch;
     KeyedRandom random(random_key(
         {key.seed, key_part("mixup"), static_cast<std::uint64_t>(key.epoch),
@@ -81,8 +73,6 @@ class MixedSamples final : public Samples {
     return batch;
   }
 
- private:
-  std::shared_ptr<const Samples> of_;
   double alpha_;
   std::int64_t classes_;
 };

@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
-#include "experiments/data/samples/samples.h"
+#include "experiments/data/samples/changed_samples.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/safetensors.h"
 
@@ -29,11 +29,11 @@ const at::Tensor& found(const NamedTensors& tensors, const char* name,
       path, name);
 }
 
-class TaughtSamples final : public Samples {
+class TaughtSamples final : public RelabelledSamples {
  public:
   TaughtSamples(std::shared_ptr<const Samples> of, const Teacher& teacher,
                 std::int64_t classes)
-      : of_(std::move(of)), path_(teacher.logits) {
+      : RelabelledSamples(std::move(of)), path_(teacher.logits) {
     const NamedTensors tensors =
         read_safetensors(path_, [](std::string_view name) {
           return name == "logits" || name == "labels";
@@ -54,30 +54,9 @@ class TaughtSamples final : public Samples {
                own * (1 - teacher.weight);
   }
 
-  std::int64_t size() const override { return of_->size(); }
-  at::Tensor raw(const at::Tensor& inputs) const override {
-    return of_->raw(inputs);
-  }
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return of_->position(index, key);
-  }
-
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    return taught(of_->batch(indices, key), indices, key);
-  }
-
-  std::shared_ptr<const InputStore> input_store(bool augmented) const override {
-    return of_->input_store(augmented);
-  }
-  Batch places(std::span<const std::int64_t> indices,
-               EpochKey key) const override {
-    return taught(of_->places(indices, key), indices, key);
-  }
-
  private:
-  Batch taught(Batch batch, std::span<const std::int64_t> indices,
-               EpochKey key) const {
+  Batch changed(Batch batch, std::span<const std::int64_t> indices,
+                EpochKey key) const override {
     if (!key.augmented || indices.empty()) return batch;
     const at::Tensor rows = at::tensor(
         at::ArrayRef<std::int64_t>(indices.data(), indices.size()), at::kLong);
@@ -91,7 +70,6 @@ class TaughtSamples final : public Samples {
     return batch;
   }
 
-  std::shared_ptr<const Samples> of_;
   std::string path_;
   at::Tensor labels_;   // [size], int64
   at::Tensor targets_;  // [size, classes]

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
+constexpr std::size_t kArchiveBlockBytes = std::size_t{1} << 18;
 
 struct FreeArchive {
   void operator()(::archive* reader) const { archive_read_free(reader); }
@@ -36,8 +36,8 @@ Reader open(const std::string& path) {
   SLUICE_CHECK(reader != nullptr, "libarchive can't be started");
   archive_read_support_filter_gzip(reader.get());
   archive_read_support_format_tar(reader.get());
-  if (archive_read_open_filename(reader.get(), path.c_str(), kChunkBytes) !=
-      ARCHIVE_OK)
+  if (archive_read_open_filename(reader.get(), path.c_str(),
+                                 kArchiveBlockBytes) != ARCHIVE_OK)
     fail(path, reader.get());
   return reader;
 }

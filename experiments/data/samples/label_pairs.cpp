@@ -6,25 +6,26 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "experiments/data/samples/changed_samples.h"
 #include "lib/base/random.h"
 #include "modules/label_in_sample.h"
 
 namespace sluice {
 namespace {
 
-class LabelPairs final : public Samples {
+class LabelPairs final : public ChangedSamples {
  public:
   LabelPairs(std::shared_ptr<const Samples> of, std::int64_t classes)
-      : of_(std::move(of)), classes_(classes) {}
+      : ChangedSamples(std::move(of)), classes_(classes) {}
 
-  std::int64_t size() const override { return of_->size(); }
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return of_->position(index, key);
+  // A label is drawn into the image.
+  at::Tensor raw(const at::Tensor& inputs) const override {
+    return Samples::raw(inputs);
   }
 
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    Batch batch = of_->batch(indices, key);
+ private:
+  Batch changed(Batch batch, std::span<const std::int64_t> indices,
+                EpochKey key) const override {
     const at::Tensor wrong = at::empty_like(batch.labels);
     auto* next = wrong.mutable_data_ptr<std::int64_t>();
     const auto* label = batch.labels.const_data_ptr<std::int64_t>();
@@ -36,7 +37,6 @@ class LabelPairs final : public Samples {
     return batch;
   }
 
- private:
   std::int64_t wrong_label(std::int64_t label, std::int64_t index,
                            EpochKey key) const {
     KeyedRandom random(random_key({key.seed, key_part("wrong label"),
@@ -46,7 +46,6 @@ class LabelPairs final : public Samples {
     return (label + 1 + static_cast<std::int64_t>(step)) % classes_;
   }
 
-  std::shared_ptr<const Samples> of_;
   std::int64_t classes_;
 };
 

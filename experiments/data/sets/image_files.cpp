@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kColours = 3;
+constexpr std::int64_t kColoursOfImage = 3;
 constexpr std::string_view kRemedy =
     "`sluice data check CONFIG` names all such files, data.on_bad = \"skip\" "
     "leaves them out";
@@ -62,13 +62,13 @@ class ImagesOnDisk final : public ImageStore {
       window.top = middle(height, size_);
       window.left = middle(width, size_);
     }
-    scratch.resize(static_cast<std::size_t>(kColours * size_ * size_));
-    for (std::int64_t c = 0; c < kColours; ++c) {
+    scratch.resize(static_cast<std::size_t>(kColoursOfImage * size_ * size_));
+    for (std::int64_t c = 0; c < kColoursOfImage; ++c) {
       const PlaneView view = {.first = image.rgb.data() + c,
                               .height = image.height,
                               .width = image.width,
-                              .row_stride = kColours * image.width,
-                              .pixel_stride = kColours};
+                              .row_stride = kColoursOfImage * image.width,
+                              .pixel_stride = kColoursOfImage};
       resample(view.part(box), height, width, window,
                scratch.data() + c * size_ * size_);
     }
@@ -152,7 +152,7 @@ void describe_normalisation(Fields& fields, std::vector<double>& mean,
 DataSet image_files_data_set(const ImageFilesOptions& options,
                              const Augmentation& augmentation,
                              ImageFiles files) {
-  const ImageFormat format = {.channels = kColours,
+  const ImageFormat format = {.channels = kColoursOfImage,
                               .height = options.size,
                               .width = options.size,
                               .classes = std::ssize(files.classes),

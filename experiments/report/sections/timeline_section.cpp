@@ -16,11 +16,11 @@
 namespace sluice::report {
 namespace {
 
-constexpr std::int64_t kTurns = 6;
-constexpr double kWidth = 1120;
-constexpr double kLeft = 64;
-constexpr double kRight = 16;
-constexpr double kTop = 8;
+constexpr std::int64_t kTurnsShown = 6;
+constexpr double kLanesWidth = 1120;
+constexpr double kLanesLeft = 64;
+constexpr double kLanesRight = 16;
+constexpr double kLanesTop = 8;
 constexpr double kLane = 40;
 constexpr double kBox = 24;
 constexpr double kFoot = 44;
@@ -50,7 +50,7 @@ int shade_of(const std::string& category) {
 std::map<int, double> lanes_of(const TraceFile& trace) {
   std::map<int, double> lanes;
   for (const TracedAction& action : trace.actions) lanes[action.block] = 0;
-  double top = kTop;
+  double top = kLanesTop;
   // The last block on top, as it is drawn elsewhere.
   for (auto lane = lanes.rbegin(); lane != lanes.rend(); ++lane) {
     lane->second = top;
@@ -67,7 +67,7 @@ double end_of(const TraceFile& trace) {
 }
 
 double place(double seconds, double end) {
-  return kLeft + (kWidth - kLeft - kRight) * seconds / end;
+  return kLanesLeft + (kLanesWidth - kLanesLeft - kLanesRight) * seconds / end;
 }
 
 std::string box_of(const TracedAction& action, double top, double end) {
@@ -109,23 +109,23 @@ std::string axis_of(double end, double y) {
         "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" "
         "y2=\"{2:.1f}\"/><text class=\"tick\" x=\"{0:.1f}\" y=\"{3:.1f}\" "
         "text-anchor=\"middle\">{4}</text>",
-        place(tick.at, end), kTop, y, y + 16, tick.text);
+        place(tick.at, end), kLanesTop, y, y + 16, tick.text);
   return out + fmt::format(
                    "<text class=\"axis-label\" x=\"{:.1f}\" y=\"{:.1f}\" "
                    "text-anchor=\"middle\">time, s</text>",
-                   (kLeft + kWidth - kRight) / 2, y + 34);
+                   (kLanesLeft + kLanesWidth - kLanesRight) / 2, y + 34);
 }
 
 std::string drawing_of(const TraceFile& trace, double end,
                        const SeatNames& names) {
   const std::map<int, double> lanes = lanes_of(trace);
-  const double bottom = kTop + kLane * static_cast<double>(lanes.size());
+  const double bottom = kLanesTop + kLane * static_cast<double>(lanes.size());
   std::string inside = axis_of(end, bottom);
   for (const auto& [block, top] : lanes)
     inside += fmt::format(
         "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}"
         "</text>",
-        kLeft - 8, top + 17, names.short_of(block));
+        kLanesLeft - 8, top + 17, names.short_of(block));
   for (const TracedMessage& message : trace.messages)
     inside += arrow_of(message, lanes, end);
   for (const TracedAction& action : trace.actions)
@@ -133,7 +133,7 @@ std::string drawing_of(const TraceFile& trace, double end,
   return fmt::format(
       "<svg class=\"timeline\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
       "role=\"img\" aria-label=\"timeline\">{2}</svg>",
-      kWidth, bottom + kFoot, inside);
+      kLanesWidth, bottom + kFoot, inside);
 }
 
 /// Path of the trace of the first run that is done and has one; else empty.
@@ -174,7 +174,8 @@ std::string timeline_section(const ReportInput& input) {
   double longest = 0;
   for (const StudyCell& cell : input.study.cells) {
     const std::string path = trace_of(cell);
-    traces.push_back(path.empty() ? TraceFile{} : read_trace(path, kTurns));
+    traces.push_back(path.empty() ? TraceFile{}
+                                  : read_trace(path, kTurnsShown));
     longest = std::max(longest, end_of(traces.back()));
   }
   std::string figures;
@@ -194,7 +195,7 @@ std::string timeline_section(const ReportInput& input) {
                  fmt::format("The first {} turns of a run of each cell, from "
                              "its trace.json, which ui.perfetto.dev opens "
                              "whole. Lines between blocks are messages.",
-                             kTurns)) +
+                             kTurnsShown)) +
          kinds_legend() + figures;
 }
 

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Levels of folders in folders that are searched for runs.
-constexpr int kDeepest = 4;
+constexpr int kDeepestFolder = 4;
 
 bool is_digit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
@@ -72,7 +72,7 @@ void search(const std::string& folder, int depth, FoundRuns& found) {
     found.sweeps.push_back(folder);
   } else if (is_run_folder(folder)) {
     found.runs.push_back(folder);
-  } else if (depth < kDeepest) {
+  } else if (depth < kDeepestFolder) {
     for (const std::string& below : folders_in(folder))
       search(below, depth + 1, found);
   }

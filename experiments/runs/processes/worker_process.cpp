@@ -208,6 +208,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
       with_waits_shown(std::move(own), heartbeat, experiment, block,
                        heartbeat_period(options.deadline));
   const auto to_newcomer = [&](const Newcomer& newcomer) {
+    const WaitScope waiting(heartbeat, kAnyNeighbour);
     return link_to_newcomer(io, experiment, block, newcomer, options);
   };
   SeatLinks links = around_gpu(std::move(joined), gpu, experiment, block);

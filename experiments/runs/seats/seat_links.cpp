@@ -1,5 +1,6 @@
 #include "experiments/runs/seats/seat_links.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -142,7 +143,8 @@ JoinedLinks join_newcomer(IoThread& io, const std::string& address,
 std::optional<Link> link_to_newcomer(IoThread& io, const Experiment& experiment,
                                      int seat, const Newcomer& newcomer,
                                      RendezvousOptions options) {
-  options.patience = kTimeToJoin;
+  // Those who wait for this seat meanwhile are not to give it up.
+  options.patience = std::min<Deadline>(kTimeToJoin, options.deadline / 2);
   choose_transports(experiment, is_of_one_host(newcomer.address), options);
   const SeatNames names = experiment.seat_names();
   const int peer = (newcomer.replica - 1) * names.depth + names.block_of(seat);

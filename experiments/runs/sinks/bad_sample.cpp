@@ -28,11 +28,11 @@ struct SearchRange {
   std::int64_t end = 0;
 };
 
-enum class Part : std::uint8_t { input, target };
+enum class SamplePart : std::uint8_t { input, target };
 
 struct BadSample {
   std::int64_t position = 0;
-  Part part = Part::input;
+  SamplePart part = SamplePart::input;
 };
 
 /// A row that isn't finite has one dimension less than the batch, so that none
@@ -58,9 +58,11 @@ std::optional<BadSample> search(const SearchRange& searched) {
                        .augmented = false};
     const Batch batch = samples->batch(indices, key);
     if (const auto row = first_bad_row(batch.inputs))
-      return BadSample{samples->position(indices[*row], key), Part::input};
+      return BadSample{samples->position(indices[*row], key),
+                       SamplePart::input};
     if (const auto row = first_bad_row(batch.labels))
-      return BadSample{samples->position(indices[*row], key), Part::target};
+      return BadSample{samples->position(indices[*row], key),
+                       SamplePart::target};
   }
   return std::nullopt;
 }
@@ -95,12 +97,12 @@ std::string text_of(const Experiment& experiment, const BadSample& sample,
   const std::string key = split_name == "test" ? "test" : "train";
   const std::vector<std::string> files = named_files(experiment, key);
   const std::string where =
-      files.empty()
-          ? fmt::format("the {} split", split_name)
-          : path_of(experiment,
-                    sample.part == Part::input ? files.front() : files.back());
+      files.empty() ? fmt::format("the {} split", split_name)
+                    : path_of(experiment, sample.part == SamplePart::input
+                                              ? files.front()
+                                              : files.back());
   return fmt::format("the {} of sample {} of {}",
-                     sample.part == Part::input ? "input" : "target",
+                     sample.part == SamplePart::input ? "input" : "target",
                      sample.position, where);
 }
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A prefix that no user gives a folder; mkdtemp() adds six characters.
-constexpr std::string_view kPrefix = "sluice-tmp-";
+constexpr std::string_view kFolderPrefix = "sluice-tmp-";
 constexpr std::string_view kPattern = "XXXXXX";
 
 /// Age until which a process may still be about to lock the folder that it has
@@ -38,8 +38,8 @@ void remove_left_folders(const fs::path& in) {
   for (fs::directory_iterator entry(in, ignored), end; entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kPrefix) ||
-        name.size() != kPrefix.size() + kPattern.size())
+    if (!name.starts_with(kFolderPrefix) ||
+        name.size() != kFolderPrefix.size() + kPattern.size())
       continue;
     if (is_private(entry->path()) && is_left(entry->path().string()))
       fs::remove_all(entry->path(), ignored);
@@ -74,7 +74,7 @@ std::string temporary_root() {
 TemporaryFolder::TemporaryFolder() {
   const std::string root = temporary_root();
   remove_left_folders(root);
-  path_ = fmt::format("{}/{}{}", root, kPrefix, kPattern);
+  path_ = fmt::format("{}/{}{}", root, kFolderPrefix, kPattern);
   if (::mkdtemp(path_.data()) == nullptr)
     throw UserError("{}: can't be made: {}; set TMPDIR to a folder of yours",
                     path_, errno_text());

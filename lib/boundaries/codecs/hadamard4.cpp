@@ -31,7 +31,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kName = "hadamard4";
+constexpr std::string_view kHadamard4 = "hadamard4";
 constexpr std::int64_t kLongestGroup = 128;
 constexpr int kLargestCode = 7;
 constexpr int kShift = 8;  // codes are written without a sign
@@ -92,7 +92,7 @@ at::Tensor in_groups(const at::Tensor& values, const Groups& groups) {
 
 class Hadamard4 final : public Codec {
  public:
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return kHadamard4; }
 
   bool takes(at::ScalarType) const override { return true; }
 
@@ -149,14 +149,14 @@ class Hadamard4 final : public Codec {
   static CodedLayout check(const Tensors& parts) {
     constexpr std::size_t kParts = 5;
     if (parts.size() != kParts || parts[0].scalar_type() != at::kByte)
-      refuse_parts(kName);
-    CodedLayout layout = layout_in(parts, 3, kName);
+      refuse_parts(kHadamard4);
+    CodedLayout layout = layout_in(parts, 3, kHadamard4);
     const bool is_empty = parts[3].numel() == 0;
     const Groups groups = groups_of(layout.sizes);
     const std::int64_t count = is_empty ? 0 : groups.count;
     check_part(parts[1], at::kByte, {count, is_empty ? 1 : groups.length / 2},
-               kName);
-    check_part(parts[2], at::kFloat, {count}, kName);
+               kHadamard4);
+    check_part(parts[2], at::kFloat, {count}, kHadamard4);
     return layout;
   }
 };

@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 /// Length of a wait: all that may happen rings the bell, so it needs no end.
-constexpr std::chrono::minutes kLong(1);
+constexpr std::chrono::minutes kLongWaitForMembers(1);
 
 /// The setup, where replicas without a link aren't there.
 CentreSetup with_absent(CentreSetup setup, const std::vector<Link>& links) {
@@ -62,7 +62,7 @@ bool CentreHost::is_over() const {
 void CentreHost::wait_since(std::uint64_t rung) {
   const auto due = centre_.due();
   if (!due) {
-    bell_->wait(rung, kLong);
+    bell_->wait(rung, kLongWaitForMembers);
     return;
   }
   const auto now = Centre::SteadyTime::clock::now();

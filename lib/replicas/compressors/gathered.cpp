@@ -19,7 +19,7 @@ namespace {
 /// Beside the number of elements: the sender's gradient has a NaN or an
 /// infinity. Few encodings have a place for these, and a replica that trained
 /// on without them would hide that the run has diverged.
-constexpr std::uint64_t kNotFinite = std::uint64_t{1} << 63;
+constexpr std::uint64_t kNotFiniteBit = std::uint64_t{1} << 63;
 
 bool is_finite(const GradientLines& lines) {
   const auto is_number = [](float value) { return std::isfinite(value); };
@@ -74,7 +74,7 @@ class GatheredExchange final : public GradientExchange {
   EncodedBytes encoded(const GradientLines& lines) {
     EncodedBytes bytes;
     if (!is_finite(lines)) {
-      append_long_word(elements_ | kNotFinite, bytes);
+      append_long_word(elements_ | kNotFiniteBit, bytes);
       return bytes;
     }
     append_long_word(elements_, bytes);
@@ -94,7 +94,7 @@ class GatheredExchange final : public GradientExchange {
     try {
       EncodedReader in(bytes);
       const std::uint64_t elements = in.long_word();
-      if ((elements & ~kNotFinite) != elements_)
+      if ((elements & ~kNotFiniteBit) != elements_)
         throw LinkError("of another number of elements than {}", elements_);
       if (elements == elements_) {
         for (std::size_t i = 0; i < like_.size(); ++i)

@@ -9,12 +9,13 @@ namespace sluice {
 namespace {
 
 /// A block's place in the network.
-struct Place {
+struct SweepPlace {
   bool is_bottom = false;
   bool is_top = false;
 };
 
-std::vector<BackwardVisit> top_down(std::int64_t steps, const Place& place) {
+std::vector<BackwardVisit> top_down(std::int64_t steps,
+                                    const SweepPlace& place) {
   std::vector<BackwardVisit> visits;
   for (std::int64_t j = 0; j < steps; ++j) {
     const bool is_last = j + 1 == steps;
@@ -29,7 +30,8 @@ std::vector<BackwardVisit> top_down(std::int64_t steps, const Place& place) {
   return visits;
 }
 
-std::vector<BackwardVisit> at_once(std::int64_t steps, const Place& place) {
+std::vector<BackwardVisit> at_once(std::int64_t steps,
+                                   const SweepPlace& place) {
   std::vector<BackwardVisit> visits;
   for (std::int64_t i = 0; i <= 2 * steps; ++i) {
     const bool is_last = i == 2 * steps;

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kRemedyForIpc =
     "set cuda_ipc = false, and tensors pass through the host";
 
 // LibTorch's guard around each call: when it goes back to a device that this
@@ -72,7 +72,7 @@ class CudaIpcDevice final : public IpcDevice {
     Event event;
     if (const char* why = cuda_.open_event(own_device(), handle, &event.handle))
       throw LinkError("an event of a neighbour's GPU can't be opened: {}; {}",
-                      why, kRemedy);
+                      why, kRemedyForIpc);
     return event;
   }
   void close_memory(std::byte* memory) noexcept override {

@@ -123,11 +123,14 @@ TEST_F(Networks, ThatStayCutEndTheRunWhenReconnectHasPassed) {
               HasSubstr("no new connection was made within 2000 ms"));
 }
 
-/// A run on the first host, which a replica of the second joins.
+/// A run on the first host, which replicas of the second join. It goes on until
+/// it has met what the test is about, and is stopped then.
 class JoinedNetworks : public Networks {
  protected:
-  Outcome join(const std::string& network, const std::string& more = "") {
-    return join_by(join_command("run", "join.txt"), network, more);
+  /// The command that succeeds once the run has written so many records.
+  std::string has_records(const char* kind, int count) const {
+    return fmt::format("[ $(grep -c '\"{}\"' {}/metrics.jsonl) = {} ]", kind,
+                       path("run"), count);
   }
 
   std::string join_command(const char* run, const char* out) const {
@@ -135,37 +138,44 @@ class JoinedNetworks : public Networks {
                        path(run), path(out));
   }
 
-  /// commands: of the second host, when the run has an open door.
-  Outcome join_by(const std::string& commands, const std::string& network,
-                  const std::string& more) {
+  /// commands: of the second host, when the run has an open door. until: the
+  /// command that succeeds when the run has met what it is to meet.
+  Outcome meet(const std::string& until, const std::string& network,
+               const std::string& commands) {
+    const std::string config = write(
+        "joined.toml",
+        config_with("engine = 'processes'\nschedule = 'free'\nblocks = 1\n"
+                    "replicas = {count = 3, start_with = 2, policy = "
+                    "'server'}\n"));
+    const std::string first_host = fmt::format(
+        "  {0} run {1} --dir {2} --door 10.77.0.1 transport=auto turns=4000 "
+        "timeout=6 --inject 'slow block 1 x40; slow block 2 x40' &\n"
+        "  for i in $(seq 1200); do\n"
+        "    kill -0 $! || break\n"
+        "    {3} && break\n"
+        "    sleep 0.1\n"
+        "  done 2>/dev/null\n"
+        "  kill $!\n"
+        "  wait $!\n",
+        SLUICE_PROGRAM, config, path("run"), until);
     const std::string script = write(
         "host.sh",
         fmt::format(
             "host=$RANK\nunset RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR "
             "MASTER_PORT\nexport SLUICE_HOST_MARK=$host\n"
-            "if [ $host = 0 ]; then\n"
-            "  {0} run {1} --dir {2} --door 10.77.0.1 transport=auto turns=48 "
-            "{4} "
-            "--inject 'slow block 1 x40; slow block 2 x40'\n"
-            "else\n"
-            "  for i in $(seq 400); do [ -e {2}/door.json ] && break; sleep "
-            "0.05; "
-            "done\n"
-            "{3}"
-            "fi\n",
-            SLUICE_PROGRAM,
-            write("joined.toml",
-                  config_with("engine = 'processes'\n"
-                              "schedule = 'free'\nblocks = 1\n"
-                              "replicas = {count = 3, start_with = 2, "
-                              "policy = 'server'}\n")),
-            path("run"), commands, more));
+            "if [ $host = 0 ]; then\n{}else\n"
+            "  for i in $(seq 400); do\n"
+            "    [ -e {}/door.json ] && break\n"
+            "    sleep 0.05\n"
+            "  done\n{}fi\n",
+            first_host, path("run"), commands));
     return shell(with_network("--hosts 2 " + network, "bash " + script));
   }
 };
 
 TEST_F(JoinedNetworks, HaveReplicasThatJoinFromOneHostTheRunOfAnother) {
-  const Outcome outcome = join("--delay 1");
+  const Outcome outcome = meet(has_records("joined_replica", 1), "--delay 1",
+                               join_command("run", "join.txt"));
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
   EXPECT_THAT(outcome.text, Not(HasSubstr("is lost")));
@@ -173,11 +183,23 @@ TEST_F(JoinedNetworks, HaveReplicasThatJoinFromOneHostTheRunOfAnother) {
 }
 
 TEST_F(JoinedNetworks, ThatAreCutLoseTheReplicaAndNotTheRun) {
-  const Outcome outcome = join("--delay 1 --cut 400 1000", "timeout=6");
+  const Outcome outcome =
+      meet(has_records("lost_replica", 1), "--delay 1 --cut 400 1000",
+           join_command("run", "join.txt"));
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 joins the run"));
   EXPECT_THAT(outcome.text, HasSubstr("Replica 3 is lost"));
   EXPECT_THAT(outcome.text, HasSubstr("silent for"));
+}
+
+// While its links are made: replica 1 waited for it longer than the launcher
+// for replica 1, and the run ended.
+TEST_F(JoinedNetworks, ThatAreCutWhileAReplicaComesDoNotEndTheRun) {
+  const Outcome outcome =
+      meet("grep -q ended " + path("join.txt"), "--delay 1 --cut 20 9",
+           join_command("run", "join.txt"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(slurp(path("join.txt")), Not(HasSubstr("the run is over")));
 }
 
 // A stranger who has all of the run's folder but its secret, then a replica,
@@ -191,7 +213,7 @@ TEST_F(JoinedNetworks, ThatAreCutForAWhileHaveTheReplicaAgain) {
       join_command("stranger", "stranger.txt") +
       join_command("run", "join.txt") + join_command("run", "again.txt");
   const Outcome outcome =
-      join_by(commands, "--delay 1 --cut 700 9", "timeout=6 turns=160");
+      meet(has_records("joined_replica", 2), "--delay 1 --cut 700 9", commands);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(slurp(path("stranger.txt")), HasSubstr("secret"));
   EXPECT_THAT(slurp(path("join.txt")), Not(HasSubstr("the run is over")));
