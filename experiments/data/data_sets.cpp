@@ -7,6 +7,7 @@
 #include "experiments/data/sets/cifar.h"
 #include "experiments/data/sets/idx.h"
 #include "experiments/data/sets/image_folder.h"
+#include "experiments/data/sets/image_shards.h"
 #include "experiments/data/sets/imagenet32.h"
 #include "experiments/data/sets/packed_tensors.h"
 #include "experiments/data/sets/text.h"
@@ -41,6 +42,9 @@ constexpr std::array kRows = {
         "image_folder",
         "PNG and JPEG files of yours: train/CLASS/*, test or val/CLASS/*",
         configure_image_folder},
+    DataSetRow{"image_shards",
+               "PNG and JPEG files of yours in tar files (WebDataset's)",
+               configure_image_shards},
     DataSetRow{"tensors",
                "tensors of yours, .safetensors or .npy: classes, or numbers to "
                "be predicted",

@@ -111,8 +111,8 @@ bool ProgressBoard::all_wait(Deadline deadline) const {
 }
 
 /// A message was lost between them, or the schedule is a circle. One that has
-/// ended may have sent what another still waits for, or is lost, and the others
-/// are yet to hear that they needn't wait for it.
+/// ended may have sent what another still waits for, or is lost, and the news
+/// of it is still on its way to the others.
 std::optional<Stall> ProgressBoard::circle(Deadline deadline,
                                            Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();

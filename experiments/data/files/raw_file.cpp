@@ -22,6 +22,11 @@ std::string system_reason() {
 RawFile::RawFile(const std::string& path) : path_(path) {
   // Opened without blocking: a fifo without a writer would never open.
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file_ < 0 && errno == EMFILE)
+    throw UserError(
+        "{}: can't be opened: so many files are open already; allow more with "
+        "`ulimit -n 65536`",
+        path);
   if (file_ < 0)
     throw UserError(
         "{}: can't be opened: {}; correct the path, or who may read "

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,11 +26,11 @@ namespace fs = std::filesystem;
 /// A larger training split is not decoded before the first turn.
 constexpr std::size_t kMostWalkedAhead = 50'000;
 
-std::vector<std::string> paths_of(std::span<const ImageFile> files) {
-  std::vector<std::string> paths;
-  paths.reserve(files.size());
-  for (const ImageFile& file : files) paths.push_back(file.path);
-  return paths;
+std::vector<ImagePlace> places_of(std::span<const ImageFile> files) {
+  std::vector<ImagePlace> places;
+  places.reserve(files.size());
+  for (const ImageFile& file : files) places.push_back(file.place);
+  return places;
 }
 
 std::string plural(std::int64_t count, std::string_view one) {
@@ -73,7 +74,7 @@ ImageSplitFiles::ImageSplitFiles(std::string name, std::vector<ImageFile> files,
 
 const WalkSummary& ImageSplitFiles::summary() const {
   std::call_once(walked_,
-                 [&] { summary_ = summary_of_walk(paths_of(files_)); });
+                 [&] { summary_ = summary_of_walk(places_of(files_)); });
   return summary_;
 }
 
@@ -107,14 +108,15 @@ FoundImages::SplitFiles FoundImages::sound_part(const std::string& name,
   if (!options_.leaves_out_damaged || files.empty())
     return std::make_shared<const ImageSplitFiles>(name, std::move(files),
                                                    is_walked_ahead);
-  const WalkSummary seen = summary_of_walk(paths_of(files));
+  const WalkSummary seen = summary_of_walk(places_of(files));
   for (const WalkSummary::DamagedImage& each : seen.damaged) {
     ImageFile& file = files.at(static_cast<std::size_t>(each.index));
-    damaged_.push_back({.split = name,
-                        .path = std::exchange(file.path, ""),
-                        .damage = each.damage});
+    damaged_.push_back(
+        {.split = name, .path = file.place.name(), .damage = each.damage});
+    file.place.path.clear();
   }
-  std::erase_if(files, [](const ImageFile& file) { return file.path.empty(); });
+  std::erase_if(files,
+                [](const ImageFile& file) { return file.place.path.empty(); });
   if (files.empty())
     throw UserError("{}; no image of {} can be decoded",
                     seen.damaged.front().damage, name);
@@ -127,21 +129,23 @@ FoundImages::SplitFiles FoundImages::sound_part(const std::string& name,
 void FoundImages::look_at_entries() {
   std::uint32_t crc = 0;
   std::size_t count = 0;
-  std::map<std::pair<dev_t, ino_t>, const std::string*> places;
+  std::map<std::tuple<dev_t, ino_t, std::uint64_t>, const ImagePlace*> places;
   for (const SplitFiles& split : splits_)
     for (const ImageFile& file : split->files()) {
-      const struct stat entry = entry_of(file.path);
-      const std::string line =
-          fmt::format("{}/{}/{} {}\n", split->name(), file.label,
-                      fs::path(file.path).filename().string(), entry.st_size);
+      const ImagePlace& place = file.place;
+      const struct stat entry = entry_of(place.file());
+      const std::string line = fmt::format(
+          "{}/{}/{} {}\n", split->name(), file.label,
+          fs::path(place.path).filename().string(),
+          place.tar ? place.bytes : static_cast<std::uint64_t>(entry.st_size));
       crc = crc32c(std::as_bytes(std::span(line)), crc);
       ++count;
-      const auto [place, is_new] =
-          places.emplace(std::pair(entry.st_dev, entry.st_ino), &file.path);
+      const auto [other, is_new] = places.emplace(
+          std::tuple(entry.st_dev, entry.st_ino, place.begin), &place);
       if (is_new) continue;
       if (repeated_++ == 0)
-        first_repeated_ = fmt::format("{} is {}", printable(file.path),
-                                      printable(*place->second));
+        first_repeated_ = fmt::format("{} is {}", printable(place.name()),
+                                      printable(other->second->name()));
     }
   listing_ = fmt::format("{} files, whose names and sizes have CRC-32C {:08x}",
                          count, crc);
@@ -197,13 +201,13 @@ std::vector<std::string> FoundImages::clauses() const {
 std::vector<FoundFile> FoundImages::walk() const {
   std::vector<FoundFile> found = damaged_;
   for (const SplitFiles& split : splits_) {
-    const std::vector<std::string> paths = paths_of(split->files());
-    const std::vector<WalkedImage> images = walk_images(paths);
-    for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::vector<ImagePlace> places = places_of(split->files());
+    const std::vector<WalkedImage> images = walk_images(places);
+    for (std::size_t i = 0; i < places.size(); ++i) {
       const auto label = static_cast<std::size_t>(split->files()[i].label);
       found.push_back(
           {.split = split->name(),
-           .path = paths[i],
+           .path = places[i].name(),
            .what = fmt::format("{} {} {}x{} {}", label,
                                printable(classes_.at(label)), images[i].height,
                                images[i].width, images[i].orientation),

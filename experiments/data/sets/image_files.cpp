@@ -83,7 +83,7 @@ class ImagesOnDisk final : public ImageStore {
   DecodedImage decoded(std::int64_t index) const {
     int orientation = 1;
     try {
-      return decode_file(file(index).path, turns_, orientation);
+      return decode_at(file(index).place, turns_, orientation);
     } catch (const UserError& error) {
       throw UserError("{}; {}", error.what(), kRemedy);
     }

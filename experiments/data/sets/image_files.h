@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/data/sets/image_listing.h"
+#include "experiments/data/sets/image_place.h"
 #include "experiments/data/sets/images.h"
 #include "lib/base/config.h"
 
@@ -39,7 +40,7 @@ void describe_normalisation(Fields& fields, std::vector<double>& mean,
                             std::vector<double>& std);
 
 struct ImageFile {
-  std::string path = {};
+  ImagePlace place = {};
   std::int64_t label = 0;
 };
 

@@ -49,7 +49,7 @@ std::vector<ImageFile> labelled_files(const std::string& folder,
       throw UserError("{}: is no class, as train has no folder '{}'",
                       below(folder, name), name);
     for (std::string& path : image_files_in(below(folder, name), left_out))
-      files.push_back({std::move(path), label->second});
+      files.push_back({{std::move(path)}, label->second});
   }
   if (files.empty())
     throw UserError("{}: has no folder; images lie in a folder for each class",
@@ -138,7 +138,7 @@ ImageFiles divided_files(const std::string& folder, double test) {
     std::sort(paths.begin() + static_cast<std::ptrdiff_t>(held), paths.end());
     for (std::size_t i = 0; i < paths.size(); ++i)
       (i < held ? files.test : files.train)
-          .push_back({paths[i], static_cast<std::int64_t>(label)});
+          .push_back({{paths[i]}, static_cast<std::int64_t>(label)});
   }
   if (files.train.empty())
     throw UserError("{}: has no folder; images lie in a folder for each class",
@@ -178,7 +178,7 @@ std::vector<ImageFile> annotated_files(const std::string& folder,
           "{}:{}: expected a file's name, a tab, and a class that "
           "is a folder of train",
           path, number);
-    files.push_back({below(below(folder, "images"), name), label->second});
+    files.push_back({{below(below(folder, "images"), name)}, label->second});
   }
   if (files.empty()) throw UserError("{}: names no image", path);
   return files;

@@ -34,11 +34,22 @@ constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 28;
 constexpr std::size_t kKeptFrom = 256;
 constexpr std::string_view kBeginning = "walked\t";
 
-WalkedImage walked(const std::string& path) {
+/// The bytes of the image as they are stored.
+std::string bytes_at(const ImagePlace& place) {
+  if (!place.tar) return read_file(place.path, kMostFileBytes);
+  if (place.bytes > kMostFileBytes)
+    throw UserError("{}: has {} bytes, more than any image", place.name(),
+                    place.bytes);
+  std::string bytes(place.bytes, '\0');
+  place.tar->read(place.begin, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+WalkedImage walked(const ImagePlace& place) {
   WalkedImage image;
   try {
     const DecodedImage decoded =
-        decode_file(path, /*turns=*/true, image.orientation);
+        decode_at(place, /*turns=*/true, image.orientation);
     image.height = decoded.height;
     image.width = decoded.width;
   } catch (const std::exception& error) {  // no memory, for instance
@@ -54,14 +65,15 @@ std::size_t threads_for(std::size_t files) {
 }
 
 /// Name of a kept answer, made of all that it follows from.
-std::string key_of(std::span<const std::string> paths) {
+std::string key_of(std::span<const ImagePlace> places) {
   std::string text = "walk 1\n";
-  for (const std::string& path : paths) {
+  for (const ImagePlace& place : places) {
     struct stat status = {};
-    if (::stat(path.c_str(), &status) != 0) return "";
-    text += fmt::format("{} {} {}.{}\n", fs::absolute(path).string(),
+    if (::stat(place.file().c_str(), &status) != 0) return "";
+    text += fmt::format("{} {} {}.{}{}\n", fs::absolute(place.file()).string(),
                         status.st_size, status.st_mtim.tv_sec,
-                        status.st_mtim.tv_nsec);
+                        status.st_mtim.tv_nsec,
+                        place.tar ? fmt::format(" {}", place.begin) : "");
   }
   return sha256_of(text);
 }
@@ -146,39 +158,38 @@ void keep_summary(const std::string& file, const WalkSummary& summary) {
 
 }  // namespace
 
-DecodedImage decode_file(const std::string& path, bool turns,
-                         int& orientation) {
-  const std::string bytes = read_file(path, kMostFileBytes);
+DecodedImage decode_at(const ImagePlace& place, bool turns, int& orientation) {
+  const std::string bytes = bytes_at(place);
   const std::span<const std::uint8_t> file(
       reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  DecodedImage image = decode_image(file, path);
+  DecodedImage image = decode_image(file, place.name());
   orientation = orientation_of(file);
   return turns ? upright(std::move(image), orientation) : std::move(image);
 }
 
-std::vector<WalkedImage> walk_images(std::span<const std::string> paths) {
-  std::vector<WalkedImage> images(paths.size());
+std::vector<WalkedImage> walk_images(std::span<const ImagePlace> places) {
+  std::vector<WalkedImage> images(places.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < paths.size(); i = next++)
-      images[i] = walked(paths[i]);
+    for (std::size_t i = next++; i < places.size(); i = next++)
+      images[i] = walked(places[i]);
   };
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads_for(paths.size()); ++i)
+  for (std::size_t i = 1; i < threads_for(places.size()); ++i)
     others.emplace_back(work);
   work();
   others.clear();  // joins them
   return images;
 }
 
-WalkSummary summary_of_walk(std::span<const std::string> paths) {
+WalkSummary summary_of_walk(std::span<const ImagePlace> places) {
   const std::string cache = user_cache();
   const std::string key =
-      cache.empty() || paths.size() < kKeptFrom ? "" : key_of(paths);
-  if (key.empty()) return summary_of(walk_images(paths));
+      cache.empty() || places.size() < kKeptFrom ? "" : key_of(places);
+  if (key.empty()) return summary_of(walk_images(places));
   const std::string file = fmt::format("{}/walks/{:.32}", cache, key);
-  if (auto kept = kept_summary(file, paths.size())) return *kept;
-  WalkSummary summary = summary_of(walk_images(paths));
+  if (auto kept = kept_summary(file, places.size())) return *kept;
+  WalkSummary summary = summary_of(walk_images(places));
   keep_summary(file, summary);
   return summary;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/data/files/decoded_image.h"
+#include "experiments/data/sets/image_place.h"
 
 namespace sluice {
 
@@ -17,8 +18,8 @@ struct WalkedImage {
   std::string damage = {};  ///< the error that names it; empty: none
 };
 
-/// Decodes all images, on all cores; the answers have the order of the paths.
-std::vector<WalkedImage> walk_images(std::span<const std::string> paths);
+/// Decodes all images, on all cores; the answers have the order of the places.
+std::vector<WalkedImage> walk_images(std::span<const ImagePlace> places);
 
 /// Result of a walk through images.
 struct WalkSummary {
@@ -33,10 +34,10 @@ struct WalkSummary {
 /// Walk as above, kept in the user's cache by paths, sizes and times of change,
 /// where there are so many files that decoding them takes time: processes of
 /// one run, and later runs, then don't decode them again.
-WalkSummary summary_of_walk(std::span<const std::string> paths);
+WalkSummary summary_of_walk(std::span<const ImagePlace> places);
 
-/// The picture in a file, upright where `turns` says so; `orientation` becomes
+/// The picture at a place, upright where `turns` says so; `orientation` becomes
 /// the one that it states. Throws UserError.
-DecodedImage decode_file(const std::string& path, bool turns, int& orientation);
+DecodedImage decode_at(const ImagePlace& place, bool turns, int& orientation);
 
 }  // namespace sluice

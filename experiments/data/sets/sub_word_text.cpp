@@ -106,6 +106,14 @@ std::size_t token_bytes_of(const Tokenizer& tokenizer) {
   return tokenizer.vocabulary() <= (1 << 16) ? 2 : 4;
 }
 
+std::shared_ptr<const TokenShards> tokens_in(const std::string& path,
+                                             const Tokenizer& tokenizer) {
+  std::vector<std::unique_ptr<const TokenFile>> file;
+  file.push_back(
+      std::make_unique<const TokenFile>(path, token_bytes_of(tokenizer)));
+  return std::make_shared<const TokenShards>(std::move(file));
+}
+
 /// Writes the tokenizer and the tokens of each part into an empty folder.
 void fill(const fs::path& folder, const std::string& path,
           const TextParts& parts, const SubWordOptions& options,
@@ -249,10 +257,9 @@ DataSet open_sub_words(const std::string& path, const std::string& root,
   const std::int64_t vocabulary = data.tokenizer->vocabulary();
   data.sample = {
       .shape = {cut.context}, .classes = vocabulary, .is_text = true};
-  std::vector<std::shared_ptr<const TokenFile>> files;
+  std::vector<std::shared_ptr<const TokenShards>> files;
   for (const char* name : kPartFiles)
-    files.push_back(std::make_shared<const TokenFile>(
-        (folder / name).string(), token_bytes_of(*data.tokenizer)));
+    files.push_back(tokens_in((folder / name).string(), *data.tokenizer));
   data.train = split_of_tokens(files[0], vocabulary,
                                training_windows(files[0]->size(), cut.context));
   const auto evaluated = [&](std::size_t part) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "experiments/data/files/data_files.h"
+#include "experiments/data/files/shard_files.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -31,9 +32,9 @@ Names<TokenType> token_types() {
 
 struct TokensOptions {
   std::string folder = {};
-  std::string train = "train.bin";
-  std::string validation = "val.bin";
-  std::string test = {};
+  std::vector<std::string> train = {"train.bin"};
+  std::vector<std::string> validation = {"val.bin"};
+  std::vector<std::string> test = {};
   std::int64_t context = 128;
   std::int64_t vocabulary = 0;
   TokenType type = {};
@@ -43,13 +44,16 @@ struct TokensOptions {
                {.text = "folder of the token files: beside the config, below "
                         "data.root, or "
                         "absolute"});
-    fields.key("train", train, {.text = "token file in it for training"});
+    fields.key("train", train,
+               {.text = "token files in it for training: a name or a list, "
+                        "where \"part_*.bin\" and \"part_{000..146}.bin\" are "
+                        "several, one behind the other"});
     fields.key("validation", validation,
-               {.text = "token file in it for evaluations; with data.test it "
-                        "is what early_stop and the like choose by"});
+               {.text = "likewise for evaluations; with data.test they are "
+                        "what early_stop and the like choose by"});
     fields.key("test", test,
-               {.text = "token file in it for the test alone; \"\": none, and "
-                        "the validation file is the test split too"});
+               {.text = "likewise for the test alone; []: none, and the "
+                        "validation files are the test split too"});
     fields.key("dtype", type, token_types(),
                {.text = "what a token is in the files, little-endian; a file "
                         "with a header (.npy, llm.c's) says so itself"});
@@ -65,93 +69,119 @@ struct TokensOptions {
                 .unit = "tokens",
                 .min = 0,
                 .max = std::numeric_limits<std::uint32_t>::max()});
-    for (const auto& [name, file] :
+    for (const auto& [name, files] :
          {std::pair{"train", &train}, std::pair{"validation", &validation}})
-      if (file->empty()) fields.reject(name, "must name a token file");
+      if (names_none(*files)) fields.reject(name, "must name a token file");
+    if (names_none(test)) test.clear();
+  }
+
+ private:
+  /// A single "" is no file, as [] is.
+  static bool names_none(const std::vector<std::string>& files) {
+    return std::all_of(files.begin(), files.end(),
+                       [](const std::string& name) { return name.empty(); });
   }
 };
 
-using SharedTokens = std::shared_ptr<const TokenFile>;
+using SharedTokens = std::shared_ptr<const TokenShards>;
 
-/// The vocabulary that the files have of themselves. Throws UserError where it
-/// is so large that it should be written.
-std::int64_t vocabulary_in(const std::vector<SharedTokens>& files) {
+/// The vocabulary that a file has of itself. Throws UserError where it is so
+/// large that it should be written.
+std::int64_t checked_vocabulary(const TokenFile& file) {
+  const std::int64_t vocabulary = file.largest() + 1;
+  if (vocabulary > kMostFound)
+    throw UserError(
+        "{}: its largest token is {}, read as {}; if the vocabulary is as "
+        "large, set data.vocabulary = {}, else correct data.dtype",
+        file.path(), vocabulary - 1, file.form().type.name(), vocabulary);
+  return vocabulary;
+}
+
+std::int64_t vocabulary_in(const std::vector<SharedTokens>& parts) {
   std::int64_t vocabulary = 0;
-  for (const SharedTokens& file : files) {
-    vocabulary = std::max(vocabulary, file->largest() + 1);
-    if (vocabulary > kMostFound)
-      throw UserError(
-          "{}: its largest token is {}, read as {}; if the vocabulary is as "
-          "large, set data.vocabulary = {}, else correct data.dtype",
-          file->path(), vocabulary - 1, file->form().type.name(), vocabulary);
-  }
+  for (const SharedTokens& part : parts)
+    for (const auto& file : part->files())
+      vocabulary = std::max(vocabulary, checked_vocabulary(*file));
   if (vocabulary == 1)
     throw UserError(
         "{}: all its tokens are 0, so there is nothing to be learned; see what "
         "wrote it",
-        files[0]->path());
+        parts[0]->name());
   return vocabulary;
 }
 
-/// "train.bin: 103 tokens (uint16), 1.0 % of them 0"
-std::string text_of(const TokenFile& file, const TokenTally& seen) {
-  const TokenForm& form = file.form();
+std::string form_text(const TokenForm& form) {
+  return fmt::format("{}{}{}", form.type.name(),
+                     form.header.empty() ? "" : " by ", form.header);
+}
+
+/// "train.bin: 103 tokens (uint16), 1.0 % of them 0"; of several files "a.bin
+/// and 3 more files: ...".
+std::string text_of(const TokenShards& shards, const TokenTally& seen) {
   const double zeros =
       100 * static_cast<double>(seen.zeros) /
       static_cast<double>(std::max<std::int64_t>(seen.tokens, 1));
-  return fmt::format("{}: {} tokens ({}{}{}), {}{:.1f} % of them 0",
-                     file.path().substr(file.path().rfind('/') + 1),
-                     file.size(), form.type.name(),
-                     form.header.empty() ? "" : " by ", form.header,
-                     seen.tokens < file.size() ? "about " : "", zeros);
+  const std::string name = shards.name();
+  return fmt::format("{}: {} tokens ({}), {}{:.1f} % of them 0",
+                     name.substr(shards.files()[0]->path().rfind('/') + 1),
+                     shards.size(), form_text(shards.files()[0]->form()),
+                     seen.tokens < shards.size() ? "about " : "", zeros);
 }
 
 /// Looks at some tokens of each file. Throws UserError for one that is not
 /// below `vocabulary`: a run would end when it came to it.
-std::vector<std::string> look_at_tokens(const std::vector<SharedTokens>& files,
-                                        std::int64_t vocabulary) {
-  std::vector<std::string> found;
-  for (const SharedTokens& file : files) {
+std::string look_at_tokens(const TokenShards& shards, std::int64_t vocabulary) {
+  TokenTally all;
+  for (const auto& file : shards.files()) {
     const TokenTally seen = file->look();
     if (seen.largest >= vocabulary)
       throw UserError(
           "{}: has the token {}, but data.vocabulary = {} ends before it; see "
           "data.dtype too",
           file->path(), seen.largest, vocabulary);
-    found.push_back(text_of(*file, seen));
+    all.tokens += seen.tokens;
+    all.zeros += seen.zeros;
   }
-  return found;
+  return text_of(shards, all);
+}
+
+SharedTokens open_shards(const std::string& folder,
+                         const std::vector<std::string>& names,
+                         TokenType type) {
+  const std::vector<std::string> paths = find_shards(folder, names);
+  for (const std::string& path : paths)
+    if (path.ends_with(".gz"))
+      throw UserError(
+          "{}: is read in pieces, so it can't be gzipped; gunzip it", path);
+  return std::make_shared<const TokenShards>(paths, type);
 }
 
 DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
   DataSet data;
   data.varies = true;
-  std::vector<SharedTokens> files;
-  for (const std::string& name :
-       {options.train, options.validation, options.test}) {
-    if (name.empty()) continue;
-    data.files.push_back(find_data_file(folder, "", name));
-    if (data.files.back().ends_with(".gz"))
-      throw UserError(
-          "{}: is read in pieces, so it can't be gzipped; gunzip it",
-          data.files.back());
-    files.push_back(
-        std::make_shared<const TokenFile>(data.files.back(), options.type));
-  }
+  std::vector<SharedTokens> parts;
+  for (const auto* names : {&options.train, &options.validation, &options.test})
+    if (!names->empty())
+      parts.push_back(open_shards(folder, *names, options.type));
   const std::int64_t vocabulary =
-      options.vocabulary > 0 ? options.vocabulary : vocabulary_in(files);
-  data.found = [found = look_at_tokens(files, vocabulary)] { return found; };
+      options.vocabulary > 0 ? options.vocabulary : vocabulary_in(parts);
+  std::vector<std::string> found;
+  for (const SharedTokens& part : parts) {
+    found.push_back(look_at_tokens(*part, vocabulary));
+    for (const auto& file : part->files()) data.files.push_back(file->path());
+  }
+  data.found = [found] { return found; };
   data.sample = {
       .shape = {options.context}, .classes = vocabulary, .is_text = true};
   data.train =
-      split_of_tokens(files[0], vocabulary,
-                      training_windows(files[0]->size(), options.context));
-  const auto evaluated = [&](const SharedTokens& file) {
+      split_of_tokens(parts[0], vocabulary,
+                      training_windows(parts[0]->size(), options.context));
+  const auto evaluated = [&](const SharedTokens& part) {
     return split_of_tokens(
-        file, vocabulary, evaluation_windows(0, file->size(), options.context));
+        part, vocabulary, evaluation_windows(0, part->size(), options.context));
   };
-  data.test = evaluated(files.back());
-  if (!options.test.empty()) data.validation = evaluated(files[1]);
+  data.test = evaluated(parts.back());
+  if (!options.test.empty()) data.validation = evaluated(parts[1]);
   return data;
 }
 
@@ -168,18 +198,18 @@ MakeDataSet configure_tokens(Fields& fields) {
   };
 }
 
-Split split_of_tokens(const std::shared_ptr<const TokenFile>& file,
+Split split_of_tokens(const std::shared_ptr<const TokenShards>& shards,
                       std::int64_t vocabulary, const Windows& windows) {
   if (windows.count < 1)
     throw UserError(
         "{}: has {} tokens, too few for windows of context = {}; give a "
         "smaller data.context",
-        file->path(), file->size(), windows.context);
-  return split_of_windows(windows, [file, vocabulary]() -> ReadTokens {
-    return
-        [file, vocabulary](std::int64_t begin, std::span<std::int64_t> tokens) {
-          file->read(begin, vocabulary, tokens);
-        };
+        shards->name(), shards->size(), windows.context);
+  return split_of_windows(windows, [shards, vocabulary]() -> ReadTokens {
+    return [shards, vocabulary](std::int64_t begin,
+                                std::span<std::int64_t> tokens) {
+      shards->read(begin, vocabulary, tokens);
+    };
   });
 }
 

@@ -143,7 +143,7 @@ JoinedLinks join_newcomer(IoThread& io, const std::string& address,
 std::optional<Link> link_to_newcomer(IoThread& io, const Experiment& experiment,
                                      int seat, const Newcomer& newcomer,
                                      RendezvousOptions options) {
-  // Those who wait for this seat meanwhile are not to give it up.
+  // Others wait for this seat meanwhile, and are not to give it up.
   options.patience = std::min<Deadline>(kTimeToJoin, options.deadline / 2);
   choose_transports(experiment, is_of_one_host(newcomer.address), options);
   const SeatNames names = experiment.seat_names();

@@ -253,10 +253,10 @@ TEST_F(ImageOddities, AWalkOfManyFilesIsKeptUntilOneOfThemChanges) {
   const char* before = std::getenv("XDG_CACHE_HOME");
   const std::string restored = before == nullptr ? "" : before;
   ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
-  std::vector<std::string> paths;
+  std::vector<ImagePlace> places;
   for (int i = 0; i < 300; ++i) {
     write_red("many/" + std::to_string(i) + ".png", 7);
-    paths.push_back(path("pictures/many/" + std::to_string(i) + ".png"));
+    places.push_back({path("pictures/many/" + std::to_string(i) + ".png")});
   }
   write("pictures/many/7.png", with_orientation(flat_png(1, 1, {1, 1, 1}), 3));
   write_damaged("many/8.png");
@@ -270,7 +270,7 @@ TEST_F(ImageOddities, AWalkOfManyFilesIsKeptUntilOneOfThemChanges) {
   };
   EXPECT_THAT(kept(), IsEmpty());
   for (int again = 0; again < 2; ++again) {
-    const WalkSummary seen = summary_of_walk(paths);
+    const WalkSummary seen = summary_of_walk(places);
     EXPECT_EQ(seen.turned, 1);
     ASSERT_THAT(seen.damaged, SizeIs(1));
     EXPECT_EQ(seen.damaged[0].index, 8);
@@ -278,9 +278,9 @@ TEST_F(ImageOddities, AWalkOfManyFilesIsKeptUntilOneOfThemChanges) {
     EXPECT_THAT(kept(), SizeIs(1));
   }
   write_damaged("many/9.png");
-  EXPECT_THAT(summary_of_walk(paths).damaged, SizeIs(2));
+  EXPECT_THAT(summary_of_walk(places).damaged, SizeIs(2));
   write("pictures/../" + kept()[0].substr(root().size()), {'x'});
-  EXPECT_THAT(summary_of_walk(paths).damaged, SizeIs(2));
+  EXPECT_THAT(summary_of_walk(places).damaged, SizeIs(2));
   if (before == nullptr)
     ::unsetenv("XDG_CACHE_HOME");
   else

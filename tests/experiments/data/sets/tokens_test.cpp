@@ -117,6 +117,44 @@ TEST_F(Tokens, WithATestFileChooseByTheValidationFile) {
   EXPECT_FALSE(open("context = 8").has_validation());
 }
 
+TEST_F(Tokens, SeveralFilesAreOneRowOfTokens) {
+  write_tokens<std::uint16_t>("all.bin", 303);
+  write_tokens<std::uint16_t>("part_0.bin", 11);
+  write_tokens<std::uint16_t>("part_1.bin", 5, 11);
+  write_tokens<std::uint16_t>("part_2.bin", 287, 16);
+  write_tokens<std::uint16_t>("val.bin", 41, 200);
+  const auto samples = [&](const std::string& train) {
+    const DataSet data = open("context = 16\ntrain = " + train);
+    SampleSource source(data.train.samples(), {.batch_size = 4, .seed = 7});
+    std::vector<at::Tensor> all;
+    for (std::int64_t t = 0; t < 12; ++t) {
+      const Batch batch = source.batch(t);
+      all.push_back(batch.inputs);
+      all.push_back(batch.labels);
+    }
+    return at::cat(all);
+  };
+  const at::Tensor whole = samples("\"all.bin\"");
+  EXPECT_TRUE(at::equal(samples("\"part_*.bin\""), whole));
+  EXPECT_TRUE(at::equal(samples("\"part_{0..2}.bin\""), whole));
+  EXPECT_FALSE(at::equal(samples("[\"part_2.bin\", \"part_?.bin\"]"), whole));
+}
+
+TEST_F(Tokens, SeveralFilesAreOneClauseOfWhatIsFound) {
+  write_both();
+  write_tokens<std::uint16_t>("train_2.bin", 20);
+  EXPECT_THAT(open("context = 8\ntrain = \"train*.bin\"").found(),
+              testing::Contains(
+                  HasSubstr("train.bin and 1 more file: 123 tokens (uint16)")));
+}
+
+TEST_F(Tokens, FileThatARangeLacksIsRefused) {
+  write_both();
+  EXPECT_THAT(
+      error_of([&] { open("context = 8\ntrain = \"train_{00..12}.bin\""); }),
+      AllOf(HasSubstr("train_00.bin"), Not(HasSubstr("\n"))));
+}
+
 TEST_F(Tokens, AboveTheVocabularyAreRefusedWhenTheFileIsOpened) {
   write_both();
   EXPECT_THAT(error_of([&] { open("context = 8\nvocabulary = 220"); }),

@@ -1,0 +1,216 @@
+// Tar files that the program tar writes, in each of its formats.
+#include "experiments/data/sets/image_shards.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/data/files/tar_file.h"
+#include "experiments/data/order/sample_source.h"
+#include "experiments/data/sets/image_folder.h"
+#include "tests/experiments/data/image_test_files.h"
+
+namespace sluice::image_shards_test {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ImageShards : public DataFolder {
+ protected:
+  DataSet open(const std::string& options = "") const {
+    return open_by(configure_image_shards,
+                   "folder = \"tars\"\ntrain = \"train-*.tar\"\ntest = "
+                   "\"test.tar\"\nsize = 4\n" +
+                       options);
+  }
+  DataSet open_by(ConfigureDataSet configure, const std::string& text) const {
+    const ConfigNode config = parse_toml(text, "test.toml");
+    Fields fields(&config, "data");
+    const MakeDataSet make = configure(fields);
+    fields.finish();
+    return make(root());
+  }
+
+  void write_text(const std::string& name, const std::string& text) const {
+    write(name, Bytes(text.begin(), text.end()));
+  }
+  void write_sample(const std::string& key, const Bytes& png, int label) const {
+    write("parts/" + key + ".png", png);
+    write_text("parts/" + key + ".cls", fmt::format("{}\n", label));
+  }
+
+  /// Packs what lies below parts/`folder` into tars/`name`.
+  void pack(const std::string& name, const std::string& folder,
+            const std::string& format = "gnu") const {
+    const std::string command =
+        fmt::format("tar --sort=name --format={} -C {} -cf {} {}", format,
+                    path("parts/."), path("tars/" + name), folder);
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+
+  /// Three samples for training in two files, and one for the test.
+  void write_all(const std::string& format = "gnu") const {
+    write_sample("0/000", patterned_png(7, 10), 1);
+    write_sample("0/001", flat_png(6, 6, {51, 102, 153}), 0);
+    write_sample("1/002", flat_png(3, 9, {0, 255, 0}), 2);
+    write_sample("2/003", flat_png(4, 4, {255, 0, 0}), 0);
+    pack("train-0.tar", "0", format);
+    pack("train-1.tar", "1", format);
+    pack("test.tar", "2", format);
+  }
+};
+
+TEST_F(ImageShards, HaveTheSamplesOfAFolderOfTheSameImages) {
+  write_all();
+  write("pictures/train/0/b.png", flat_png(6, 6, {51, 102, 153}));
+  write("pictures/train/1/a.png", patterned_png(7, 10));
+  write("pictures/train/2/c.png", flat_png(3, 9, {0, 255, 0}));
+  write("pictures/test/0/d.png", flat_png(4, 4, {255, 0, 0}));
+  const DataSet folder =
+      open_by(configure_image_folder, "folder = \"pictures\"\nsize = 4\n");
+  const DataSet shards = open();
+  EXPECT_EQ(shards.sample.classes, 3);
+  EXPECT_THAT(labels_of(shards.train), ElementsAre(1, 0, 2));
+  const at::Tensor expected = all_of(folder.train).inputs;
+  const at::Tensor inputs = all_of(shards.train).inputs;
+  EXPECT_TRUE(at::equal(inputs[0], expected[1]));
+  EXPECT_TRUE(at::equal(inputs[1], expected[0]));
+  EXPECT_TRUE(at::equal(inputs[2], expected[2]));
+  EXPECT_FALSE(at::equal(inputs[1], expected[1]));
+  EXPECT_TRUE(
+      at::equal(all_of(shards.test).inputs, all_of(folder.test).inputs));
+}
+
+TEST_F(ImageShards, AreReadInEachFormatOfTar) {
+  for (const char* format : {"gnu", "oldgnu", "pax", "posix", "ustar", "v7"}) {
+    write_all(format);
+    EXPECT_THAT(labels_of(open().train), ElementsAre(1, 0, 2)) << format;
+  }
+}
+
+TEST_F(ImageShards, MayHaveLongNames) {
+  const std::string deep(90, 'd');
+  write_all();
+  write_sample("0/" + deep + "/" + deep, flat_png(4, 4, {9, 9, 9}), 1);
+  for (const char* format : {"gnu", "pax", "ustar"}) {
+    pack("train-0.tar", "0", format);
+    EXPECT_THAT(labels_of(open().train), ElementsAre(1, 0, 1, 2)) << format;
+  }
+}
+
+TEST_F(ImageShards, AreNamedByRangesAndListsToo) {
+  write_all();
+  const auto labels = [&](const std::string& train) {
+    return labels_of(
+        open_by(configure_image_shards,
+                "folder = \"tars\"\nsize = 4\ntest = \"test.tar\"\ntrain = " +
+                    train)
+            .train);
+  };
+  EXPECT_THAT(labels("\"train-{0..1}.tar\""), ElementsAre(1, 0, 2));
+  EXPECT_THAT(labels("[\"train-1.tar\", \"train-0.tar\"]"),
+              ElementsAre(2, 1, 0));
+  EXPECT_THAT(error_of([&] { labels("\"train-{0..2}.tar\""); }),
+              AllOf(HasSubstr("train-2.tar"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(error_of([&] { labels("\"train-{2..1}.tar\""); }),
+              HasSubstr("give the smaller number first"));
+  EXPECT_THAT(error_of([&] { labels("\"other-*.tar\""); }),
+              HasSubstr("no file matches"));
+}
+
+TEST_F(ImageShards, HaveAnOrderThatIsAPureFunctionOfTheSeedAndT) {
+  for (int i = 0; i < 20; ++i)
+    write_sample(fmt::format("0/{:03}", i),
+                 flat_png(4, 4, {static_cast<std::uint8_t>(i), 0, 0}), i % 3);
+  write_sample("2/003", flat_png(4, 4, {255, 0, 0}), 0);
+  pack("train-0.tar", "0");
+  pack("test.tar", "2");
+  const OrderOptions order = {.batch_size = 4, .seed = 7};
+  SampleSource forth(open().train.samples(), order);
+  SampleSource back(open().train.samples(), order);
+  const at::Tensor third = back.batch(3).inputs;
+  forth.batch(0);
+  EXPECT_TRUE(at::equal(forth.batch(3).inputs, third));
+  EXPECT_FALSE(at::equal(forth.batch(2).inputs, third));
+}
+
+TEST_F(ImageShards, LeaveOtherPartsOutAndSayHowMany) {
+  write_all();
+  write_text("parts/0/000.json", "{}");
+  write_text("parts/0/005.cls", "1");
+  pack("train-0.tar", "0");
+  EXPECT_THAT(open().found(),
+              testing::Contains(AllOf(HasSubstr("1 .json"),
+                                      HasSubstr("1 class without an image"))));
+}
+
+TEST_F(ImageShards, MayHaveTheirClassInAnotherPart) {
+  write_all();
+  for (const char* key : {"0/000", "0/001", "1/002", "2/003"})
+    write_text(fmt::format("parts/{}.fine", key), "7");
+  for (const auto& [file, folder] :
+       {std::pair{"train-0.tar", "0"}, {"train-1.tar", "1"}, {"test.tar", "2"}})
+    pack(file, folder);
+  EXPECT_THAT(labels_of(open("label = \"fine\"").train), ElementsAre(7, 7, 7));
+}
+
+TEST_F(ImageShards, WithoutAClassAreRefused) {
+  write_all();
+  std::filesystem::remove(path("parts/0/001.cls"));
+  pack("train-0.tar", "0");
+  EXPECT_THAT(error_of([&] { open(); }),
+              AllOf(HasSubstr("train-0.tar:0/001.png: has no 0/001.cls"),
+                    HasSubstr("data.label"), Not(HasSubstr("\n"))));
+  for (const char* label : {"-1", "cat", "", "1.5", "99999999999999999999"}) {
+    write_text("parts/0/001.cls", label);
+    pack("train-0.tar", "0");
+    EXPECT_THAT(error_of([&] { open(); }), HasSubstr("expected the number"))
+        << label;
+  }
+}
+
+TEST_F(ImageShards, AboveTheClassesThatAreStatedAreRefused) {
+  write_all();
+  EXPECT_EQ(open("classes = 5").sample.classes, 5);
+  EXPECT_THAT(error_of([&] { open("classes = 2"); }),
+              AllOf(HasSubstr("train-1.tar:1/002.png"),
+                    HasSubstr("the class 2, and data.classes = 2")));
+}
+
+TEST_F(ImageShards, ThatAreDamagedAreRefusedAndNamed) {
+  write_all();
+  const std::string tar = path("tars/train-0.tar");
+  const auto whole = std::filesystem::file_size(tar);
+  for (const std::uintmax_t size : {700U, 1600U, 1900U}) {
+    ASSERT_LT(size, whole);
+    pack("train-0.tar", "0");
+    std::filesystem::resize_file(tar, size);
+    EXPECT_THAT(error_of([&] { open(); }),
+                AllOf(HasSubstr("train-0.tar"), Not(HasSubstr("\n"))))
+        << size;
+  }
+  write("tars/train-0.tar", Bytes(2048, 'x'));
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("is no tar file"));
+  write_gz("tars/train-0.tar", Bytes(2048, 'x'));
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("gunzip it"));
+}
+
+TEST_F(ImageShards, WithADamagedImageAreRefusedOrLeaveItOut) {
+  write_all();
+  write("parts/0/001.png", Bytes(40, 'x'));
+  pack("train-0.tar", "0");
+  EXPECT_THAT(error_of([&] { open().train.samples(); }),
+              HasSubstr("train-0.tar:0/001.png"));
+  EXPECT_THAT(labels_of(open("on_bad = \"skip\"").train), ElementsAre(1, 2));
+}
+
+}  // namespace sluice::image_shards_test
