@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/extends.h"
+#include "experiments/config/replica_settings.h"
 #include "experiments/runs/checkpoints/grant_start.h"
 #include "experiments/runs/checkpoints/resume_check.h"
+#include "experiments/runs/checkpoints/resumed_replicas.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/sinks/tensorboard.h"
@@ -34,6 +37,17 @@ std::vector<std::shared_ptr<Sink>> files_of_network(
   board->tell_config(experiment.resolved);
   for (const Record& record : folder.history()) board->write(record);
   return {folder.metrics(), board};
+}
+
+/// Replicas that the config of the folder's run has.
+ReplicaSettings replicas_of_run(const Experiment& experiment,
+                                const std::string& folder) {
+  const ConfigNode config = read_config_file(config_of_run(folder));
+  Fields fields(config.find("replicas"), "replicas");
+  ReplicaSettings replicas;
+  replicas.own_policies = experiment.replicas.own_policies;
+  replicas.describe(fields);
+  return replicas;
 }
 
 records::Summary summary_of_network(const Experiment& experiment,
@@ -93,6 +107,9 @@ RunFolder NetworkRun::reopen(const RunOfNetwork& where) {
   for (const std::string& line : check_resume(experiment_, where.folder, from_))
     fmt::print(stderr, "sluice: {}\n", line);
   check_weights(experiment_, from_.checkpoint);
+  check_same_replicas(experiment_, from_.checkpoint);
+  check_same_policy(replicas_of_run(experiment_, where.folder),
+                    experiment_.replicas, from_);
   from_.first_batch = continued_from(experiment_, from_.checkpoint).first_batch;
   return RunFolder::reopen(where.folder, std::move(lock), experiment_,
                            command_of_network(), from_);
