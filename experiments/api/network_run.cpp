@@ -104,12 +104,12 @@ RunFolder NetworkRun::reopen(const RunOfNetwork& where) {
   std::shared_ptr<FolderLock> lock = lock_run(where.folder);
   from_ = last_checkpoint(where.folder);
   check_continuable(experiment_, where.folder);
-  for (const std::string& line : check_resume(experiment_, where.folder, from_))
-    fmt::print(stderr, "sluice: {}\n", line);
-  check_weights(experiment_, from_.checkpoint);
   check_same_replicas(experiment_, from_.checkpoint);
   check_same_policy(replicas_of_run(experiment_, where.folder),
                     experiment_.replicas, from_);
+  for (const std::string& line : check_resume(experiment_, where.folder, from_))
+    fmt::print(stderr, "sluice: {}\n", line);
+  check_weights(experiment_, from_.checkpoint);
   from_.first_batch = continued_from(experiment_, from_.checkpoint).first_batch;
   return RunFolder::reopen(where.folder, std::move(lock), experiment_,
                            command_of_network(), from_);
