@@ -4,6 +4,7 @@
 #include <exception>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -39,14 +40,21 @@ std::vector<std::shared_ptr<Sink>> files_of_network(
   return {folder.metrics(), board};
 }
 
-/// Replicas that the config of the folder's run has.
+/// Number and rule of the replicas of the folder's run, as its config has them:
+/// its policy may be one that this program lacks.
 ReplicaSettings replicas_of_run(const Experiment& experiment,
                                 const std::string& folder) {
+  ReplicaSettings replicas{.count = experiment.replicas.count};
   const ConfigNode config = read_config_file(config_of_run(folder));
-  Fields fields(config.find("replicas"), "replicas");
-  ReplicaSettings replicas;
-  replicas.own_policies = experiment.replicas.own_policies;
-  replicas.describe(fields);
+  const ConfigNode* table = config.find("replicas");
+  if (table == nullptr) return replicas;
+  const auto read = [&]<class Value>(const char* key, Value& value) {
+    if (const ConfigNode* node = table->find(key))
+      if (const auto* found = std::get_if<Value>(&node->value)) value = *found;
+  };
+  read("policy", replicas.policy);
+  read("compress", replicas.compress);
+  read("shard", replicas.kind.exchange.shards);
   return replicas;
 }
 

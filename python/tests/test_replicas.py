@@ -215,6 +215,21 @@ def test_a_run_says_by_what_its_replicas_were_trained(tmp_path):
     assert replicas["made_by"].endswith("test_replicas.Mean")
 
 
+def test_a_run_goes_on_with_the_policy_that_trained_it(tmp_path):
+    options = {"run": tmp_path / "run"}
+    with network({"policy": Mean, "count": 2}, **options) as net:
+        trained(net)
+        net.save()
+        weights = net.weights()
+    with network({"policy": Mean, "count": 2}, resume=True, **options) as net:
+        assert net.turns == TURNS
+        assert same(net.weights(), weights)
+    for other in (Elastic, "average"):
+        with pytest.raises(sluice.SluiceError,
+                           match="trained with policy = 'Mean', and go on"):
+            network({"policy": other, "count": 2}, resume=True, **options)
+
+
 class Raises(Mean):
     def combine(self, mine, mixture):
         raise ValueError("no such mean")
