@@ -70,18 +70,35 @@ int Network::blocks() const {
   return core_->blocks();
 }
 
-Record Step::record(int block) const {
+int Network::replicas() const {
+  return core_->replicas();
+}
+
+Record Step::record(int block, int replica) const {
   network_->wait(network_->given_ - grant_ - 1);
-  const auto found = records_->find(block);
+  const auto found = records_->find({block, replica});
   return found == records_->end() ? Record{} : found->second;
 }
 
+template <class Figure>
+double Step::mean_of(int block, const Figure& figure) const {
+  double sum = 0;
+  int count = 0;
+  for (int replica = 1; replica <= network_->replicas(); ++replica)
+    if (const auto value =
+            figure(record(block, replica).read<records::Train>())) {
+      sum += *value;
+      ++count;
+    }
+  return count == 0 ? kNoFigure : sum / count;
+}
+
 double Step::loss(int block) const {
-  return record(block).read<records::Train>().loss.value_or(kNoFigure);
+  return mean_of(block, [](const auto& train) { return train.loss; });
 }
 
 double Step::accuracy(int block) const {
-  return record(block).read<records::Train>().accuracy.value_or(kNoFigure);
+  return mean_of(block, [](const auto& train) { return train.accuracy; });
 }
 
 double Step::loss() const {

@@ -29,6 +29,12 @@ class NetworkCore;
 /// run` with those layers, on every engine. With NetworkOptions::run it writes
 /// a run folder.
 ///
+/// Replicas. With "replicas.count = R" in the settings a step is a turn of R
+/// copies of the network: replica r of R trains on the r-th of R equal parts of
+/// the batch. forward(), evaluate(), weights() and checkpoints have the weights
+/// that the replicas agree on, as `sluice run` evaluates them: those of all, or
+/// their mean, the outer optimizer's, the centre.
+///
 /// Threads. One thread uses a network at a time; under `threads` every block
 /// has one of its own besides. Factories are called in the constructor, and
 /// under `threads` also by the blocks' threads, one at a time, while a step of
@@ -51,9 +57,10 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   /// One turn of every block: forwards this batch, applies the one that is due.
-  /// inputs: [N, ...] as the example; labels [N] int64, of texts [N, T]. Both
-  /// are copied. Under `threads` and `processes` returns while blocks still
-  /// work, at most four turns for each block ahead of the slowest.
+  /// inputs: [N, ...] as the example; labels [N] int64, of texts [N, T]; N is a
+  /// multiple of replicas(). Both are copied. Under `threads` and `processes`
+  /// returns while blocks still work, at most four turns for each block ahead
+  /// of the slowest.
   Step step(const at::Tensor& inputs, const at::Tensor& labels);
   /// Applies the batches that are still in flight (turns without forward), so
   /// that every block has applied every batch. Training can go on.
@@ -93,6 +100,7 @@ class Network {
   /// How many steps were taken, those before a resumed run's checkpoint too.
   std::int64_t turns() const;
   int blocks() const;
+  int replicas() const;
 
  private:
   friend int main(int, char**, const NetworkOptions&,

@@ -1,4 +1,5 @@
-// What a network says to batches that it can't take.
+// Batches of a network's steps: what it can't take, and which replica has
+// which part.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,6 +45,27 @@ void NetworkCore::check_labels(const at::Tensor& labels,
     throw UserError(
         "labels: expected 0 to {}, as the network has {} outputs; got {}",
         sample.classes - 1, sample.classes, least < 0 ? least : most);
+}
+
+void NetworkCore::check_dealing(std::int64_t samples) const {
+  if (samples % replicas() != 0)
+    throw UserError(
+        "inputs: {} samples can't be dealt out equally to {} replicas: give a "
+        "multiple of {}",
+        samples, replicas(), replicas());
+}
+
+/// Parts of a step's batch, one for each replica, in order. Replica r has the
+/// numbers that `sluice run` gives it.
+std::vector<Batch> NetworkCore::dealt(const at::Tensor& inputs,
+                                      const at::Tensor& labels) const {
+  const std::int64_t size = inputs.size(0) / replicas();
+  const std::int64_t first = experiment_.replicas.deals().before(turn_);
+  std::vector<Batch> batches;
+  for (std::int64_t i = 0; i < replicas(); ++i)
+    batches.push_back({first + i, own_copy(inputs.narrow(0, i * size, size)),
+                       own_copy(labels.narrow(0, i * size, size))});
+  return batches;
 }
 
 }  // namespace sluice

@@ -16,6 +16,7 @@
 #include "experiments/config/left_out.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/checkpoints/grant_start.h"
+#include "experiments/runs/checkpoints/resumed_replicas.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/processes/crews.h"
 #include "experiments/runs/seats/assembly.h"
@@ -50,19 +51,8 @@ Experiment read_quietly(const ConfigNode& config, const NetworkOptions& options,
   const GeneratorGuard kept;
   return read_network(config, {.model = own.model,
                                .policies = options.policies,
+                               .replica_policies = options.replica_policies,
                                .writes_run = !options.run.folder.empty()});
-}
-
-/// Contiguous copy of a tensor, which no one else can write. This thread makes
-/// it alone where it can: the threads with which LibTorch copies
-/// spin for the next copy meanwhile, on the cores of the blocks.
-at::Tensor own_copy(const at::Tensor& tensor) {
-  if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() == 0)
-    return tensor.detach().clone(at::MemoryFormat::Contiguous);
-  at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
-  std::memcpy(copy.mutable_data_ptr(), tensor.const_data_ptr(),
-              tensor.nbytes());
-  return copy;
 }
 
 std::int64_t longest_delay(const RunPlan& plan) {
@@ -73,6 +63,15 @@ std::int64_t longest_delay(const RunPlan& plan) {
 }
 
 }  // namespace
+
+at::Tensor own_copy(const at::Tensor& tensor) {
+  if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() == 0)
+    return tensor.detach().clone(at::MemoryFormat::Contiguous);
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
+  std::memcpy(copy.mutable_data_ptr(), tensor.const_data_ptr(),
+              tensor.nbytes());
+  return copy;
+}
 
 NetworkCore::NetworkCore(const NetworkOptions& options,
                          const ConfigNode& config, WorkerProgram program)
@@ -148,7 +147,7 @@ void NetworkCore::write_config() const {
   if (!file.flush()) throw UserError("{}: can't be written", scratch_.path());
 }
 
-void NetworkCore::give(Grant grant, const Batch* batch) {
+void NetworkCore::give(Grant grant, std::span<const Batch> batches) {
   if (failed_)
     throw UserError(
         "a block of this network has failed; load() a checkpoint, or make it "
@@ -156,7 +155,7 @@ void NetworkCore::give(Grant grant, const Batch* batch) {
   if (is_finished_)
     throw UserError("this network has been finished: it trains no more");
   try {
-    crew_->give(grant, batch);
+    crew_->give(grant, batches);
     ++given_;
   } catch (...) {
     failed_ = true;
@@ -184,7 +183,7 @@ void NetworkCore::collect(const Record& record) {
   const auto place = record.read<records::BatchFields>();
   const auto found = records_.find(place.turn);
   if (found == records_.end()) return;
-  Record& kept = (*found->second)[place.block];
+  Record& kept = (*found->second)[{place.block, place.replica.value_or(1)}];
   for (const auto& [name, value] : record.values)
     if (name != "kind" && !kept.find(name)) kept.set(name, value);
 }
@@ -192,10 +191,12 @@ void NetworkCore::collect(const Record& record) {
 Step NetworkCore::step(const at::Tensor& inputs, const at::Tensor& labels) {
   check_inputs(inputs);
   check_labels(labels, inputs.size(0));
+  check_dealing(inputs.size(0));
   if (run_) {
     run_->add_samples(inputs.size(0));
-    if (experiment_.batch_size != inputs.size(0))  // status.json tells it
-      experiment_.batch_size = inputs.size(0);
+    const std::int64_t size = inputs.size(0) / replicas();
+    if (experiment_.batch_size != size)  // status.json tells it
+      experiment_.batch_size = size;
   }
   const std::size_t ahead = crew_->progress().ahead;
   const auto records = std::make_shared<Step::Records>();
@@ -203,16 +204,15 @@ Step NetworkCore::step(const at::Tensor& inputs, const at::Tensor& labels) {
   std::erase_if(records_, [&](const auto& item) {
     return item.first + static_cast<std::int64_t>(ahead) + 1 < turn_;
   });
-  const Batch batch{turn_, own_copy(inputs), own_copy(labels)};
   const std::size_t grant = given_;
-  give(
-      {.first_turn = turn_, .end_turn = turn_ + 1, .first_batch = first_batch_},
-      &batch);
+  const std::int64_t turn = turn_;
+  give({.first_turn = turn, .end_turn = turn + 1, .first_batch = first_batch_},
+       dealt(inputs, labels));
   whole_is_fresh_ = false;
-  wait(turn_ < first_turns_end_ ? 0 : ahead);
+  wait(turn < first_turns_end_ ? 0 : ahead);
   ++turn_;
   save_when_due();
-  return {*this, batch.index, grant, records};
+  return {*this, turn, grant, records};
 }
 
 void NetworkCore::drain() {
@@ -235,14 +235,18 @@ NamedTensors NetworkCore::weights() {
     return copies;
   }
   wait();
-  if (!failed_)
+  // What several replicas agree on is made for checkpoints alone.
+  if (!failed_ && replicas() == 1)
     if (const auto shared = crew_->weights()) {
       NamedTensors copies;
       for (const auto& [name, tensor] : *shared)
         copies.emplace_back(name, own_copy(tensor));
       return copies;
     }
-  return load_weights(checkpoint());
+  const std::string folder = checkpoint();
+  NamedTensors saved = load_weights(folder);
+  remove_checkpoint(folder);
+  return saved;
 }
 
 void NetworkCore::refresh_whole() {
@@ -294,6 +298,7 @@ void NetworkCore::load(const std::string& path) {
         "load(): this network writes a run, which goes on from its own "
         "checkpoints: set RunOfNetwork::resume");
   check_weights(experiment_, path);
+  if (turn) check_same_replicas(experiment_, path);
   first_batch_ = turn ? continued_from(experiment_, path).first_batch : 0;
   turn_ = turn.value_or(0);
   if (!turn) experiment_.initial_weights = path;

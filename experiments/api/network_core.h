@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "experiments/api/network_options.h"
 #include "experiments/api/network_run.h"
@@ -44,6 +46,7 @@ class NetworkCore {
 
   std::int64_t turns() const { return turn_; }
   int blocks() const { return experiment_.blocks(); }
+  int replicas() const { return static_cast<int>(experiment_.replicas.count); }
 
  private:
   friend class Step;
@@ -51,11 +54,14 @@ class NetworkCore {
   void open_run(const RunOfNetwork& run);
   void start(const std::string& resume);
   void write_config() const;
-  void give(Grant grant, const Batch* batch = nullptr);
+  void give(Grant grant, std::span<const Batch> batches = {});
   void wait(std::size_t ahead = 0);
   void collect(const Record& record);
   void check_inputs(const at::Tensor& inputs) const;
   void check_labels(const at::Tensor& labels, std::int64_t samples) const;
+  void check_dealing(std::int64_t samples) const;
+  std::vector<Batch> dealt(const at::Tensor& inputs,
+                           const at::Tensor& labels) const;
   void save_when_due();
   std::string checkpoint();
   void refresh_whole();
@@ -78,5 +84,10 @@ class NetworkCore {
   std::int64_t first_turns_end_ = 0;  ///< until then a step waits
   std::map<std::int64_t, std::shared_ptr<Step::Records>> records_;  // by turn
 };
+
+/// Contiguous copy of a tensor, which no one else can write. The calling thread
+/// makes it alone where it can: the threads with which LibTorch copies spin for
+/// the next copy meanwhile, on the cores of the blocks.
+at::Tensor own_copy(const at::Tensor& tensor);
 
 }  // namespace sluice

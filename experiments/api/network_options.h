@@ -13,6 +13,7 @@
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/head.h"
+#include "lib/replicas/replica_policy.h"
 #include "lib/updates/optimizer.h"
 
 namespace sluice {
@@ -57,6 +58,10 @@ struct NetworkOptions {
   /// from LibTorch's process-wide generator while it is made is the same on
   /// every engine; what it draws later should come from BatchContext::pass.
   std::vector<PolicyRow> policies = {};
+  /// Replica policies of one's own, which `replicas.policy` in `settings` can
+  /// then name: {"name", "what it is", function that reads its options}
+  /// (lib/replicas/replica_policy.h).
+  std::vector<ReplicaPolicyRow> replica_policies = {};
   /// Heads, losses, optimizers and data sets of one's own, likewise, for
   /// `boundaries` ("local_loss, head = {name = 'mine'}"), `optimizer` and
   /// `settings` ("loss.name = 'mine'"). Networks of one process share them: a

@@ -4,13 +4,17 @@
 #include <exception>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/extends.h"
+#include "experiments/config/replica_settings.h"
 #include "experiments/runs/checkpoints/grant_start.h"
 #include "experiments/runs/checkpoints/resume_check.h"
+#include "experiments/runs/checkpoints/resumed_replicas.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/sinks/tensorboard.h"
@@ -34,6 +38,24 @@ std::vector<std::shared_ptr<Sink>> files_of_network(
   board->tell_config(experiment.resolved);
   for (const Record& record : folder.history()) board->write(record);
   return {folder.metrics(), board};
+}
+
+/// Number and rule of the replicas of the folder's run, as its config has them:
+/// its policy may be one that this program lacks.
+ReplicaSettings replicas_of_run(const Experiment& experiment,
+                                const std::string& folder) {
+  ReplicaSettings replicas{.count = experiment.replicas.count};
+  const ConfigNode config = read_config_file(config_of_run(folder));
+  const ConfigNode* table = config.find("replicas");
+  if (table == nullptr) return replicas;
+  const auto read = [&]<class Value>(const char* key, Value& value) {
+    if (const ConfigNode* node = table->find(key))
+      if (const auto* found = std::get_if<Value>(&node->value)) value = *found;
+  };
+  read("policy", replicas.policy);
+  read("compress", replicas.compress);
+  read("shard", replicas.kind.exchange.shards);
+  return replicas;
 }
 
 records::Summary summary_of_network(const Experiment& experiment,
@@ -90,6 +112,9 @@ RunFolder NetworkRun::reopen(const RunOfNetwork& where) {
   std::shared_ptr<FolderLock> lock = lock_run(where.folder);
   from_ = last_checkpoint(where.folder);
   check_continuable(experiment_, where.folder);
+  check_same_replicas(experiment_, from_.checkpoint);
+  check_same_policy(replicas_of_run(experiment_, where.folder),
+                    experiment_.replicas, from_);
   for (const std::string& line : check_resume(experiment_, where.folder, from_))
     fmt::print(stderr, "sluice: {}\n", line);
   check_weights(experiment_, from_.checkpoint);

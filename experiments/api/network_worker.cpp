@@ -21,6 +21,7 @@ int work_for_network(const NetworkOptions& options,
         const OwnNetwork network = {
             .model = own.model,
             .policies = options.policies,
+            .replica_policies = options.replica_policies,
             .writes_run = config.find("own_loop") != nullptr};
         if (options.policies.empty()) return read_network(config, network);
         const NamedTensors draws =

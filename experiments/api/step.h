@@ -14,8 +14,8 @@ class NetworkCore;
 
 /// The turn that a call of Network::step() began. Every getter but turn() waits
 /// until the turn is done; none may be called after the network's end. Numbers
-/// are NaN where a block had none in this turn: no batch to apply yet, no loss
-/// of its own, or no update.
+/// are means over a block's replicas, and NaN where it had none in this turn:
+/// no batch to apply yet, no loss of its own, or no update.
 class Step {
  public:
   std::int64_t turn() const { return turn_; }
@@ -26,13 +26,18 @@ class Step {
   /// Loss and accuracy of block k (from 1), of its local loss for instance.
   double loss(int block) const;
   double accuracy(int block) const;
-  /// All figures of block k: "loss", "accuracy", "lr", the "batch" that it
-  /// applied, staleness in batches ("d_batch") and in updates ("d_upd").
-  Record record(int block) const;
+  /// All figures of block k in replica r (from 1): "loss", "accuracy", "lr",
+  /// the "batch" that it applied, staleness in batches ("d_batch") and in
+  /// updates
+  /// ("d_upd").
+  Record record(int block, int replica = 1) const;
 
  private:
   friend class NetworkCore;
-  using Records = std::map<int, Record>;
+  using Records = std::map<std::pair<int, int>, Record>;  // block, replica
+
+  template <class Figure>
+  double mean_of(int block, const Figure& figure) const;
 
   Step(NetworkCore& network, std::int64_t turn, std::size_t grant,
        std::shared_ptr<Records> records)

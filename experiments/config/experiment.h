@@ -81,7 +81,8 @@ struct Experiment : Settings {
 struct OwnNetwork {
   Model model;
   std::vector<PolicyRow> policies = {};  ///< beside the built-in ones
-  bool writes_run = false;               ///< the loop has a run folder
+  std::vector<ReplicaPolicyRow> replica_policies = {};  ///< likewise
+  bool writes_run = false;  ///< the loop has a run folder
 };
 
 /// Mean number of samples in a turn: the last batch of an epoch may be smaller.

@@ -1,11 +1,13 @@
 #include "experiments/config/replica_settings.h"
 
 #include <algorithm>
+#include <span>
 #include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 
 namespace sluice {
@@ -52,6 +54,25 @@ std::string ReplicaSettings::count_text() const {
                         : fmt::format("[{}]", fmt::join(counts, ", "));
 }
 
+void ReplicaSettings::describe_policy(Fields& fields) {
+  const std::span<const ReplicaPolicyRow> there = replica_policies();
+  std::vector<ReplicaPolicyRow> rows(there.begin(), there.end());
+  for (const ReplicaPolicyRow& own : own_policies) {
+    if (own.make == nullptr)
+      throw UserError("replica policy '{}': its row has nothing that makes it",
+                      own.name);
+    for (const ReplicaPolicyRow& row : there)
+      if (own.name == row.name)
+        throw UserError(
+            "replica policy '{}' is there already; give yours another name",
+            own.name);
+    rows.push_back(own);
+  }
+  kind = choose(fields, "policy", std::span<const ReplicaPolicyRow>(rows),
+                policy, "replica policy")
+             .make(fields);
+}
+
 void ReplicaSettings::describe(Fields& fields) {
   describe_count(fields);
   fields.key("start_with", start_with,
@@ -75,8 +96,7 @@ void ReplicaSettings::describe(Fields& fields) {
                    .min = 0,
                    .max = 1e12});
       });
-  kind = choose(fields, "policy", replica_policies(), policy, "replica policy")
-             .make(fields);
+  describe_policy(fields);
   describe_compressor(fields);
   fields.key(
       "group", group,

@@ -22,7 +22,9 @@ struct ReplicaSettings {
   std::int64_t start_with = 0;  ///< of these, from the start; 0: all
   std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
   std::int64_t since_deal = 0;
-  std::string policy = "all_reduce";   ///< a row of replica_policies()
+  /// Policies beside those of replica_policies(); set before describe().
+  std::vector<ReplicaPolicyRow> own_policies = {};
+  std::string policy = "all_reduce";   ///< a row of either
   std::string compress = "none";       ///< a row of compressors()
   GroupKind group = GroupKind::links;  ///< between processes
   /// Which batches each has in a free schedule; derive_dealing() says it where
@@ -33,6 +35,7 @@ struct ReplicaSettings {
 
   void describe(Fields& fields);
   void describe_count(Fields& fields);
+  void describe_policy(Fields& fields);
   void describe_compressor(Fields& fields);
   bool starts_with_all() const { return start_with == 0; }
   bool are_uneven() const { return !counts.empty(); }

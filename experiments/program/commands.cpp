@@ -142,7 +142,8 @@ ConfigArguments with_replicas_of(const std::string& folder,
   const RestartPoint from = last_checkpoint(folder);
   const Experiment now = run_but_for(with_files({"replicas"}), config);
   if (!those_of(config.overrides, "replicas").empty())
-    check_same_policy(run_but_for(with_files({}), config), now, from);
+    check_same_policy(run_but_for(with_files({}), config).replicas,
+                      now.replicas, from);
   for (std::string& text : overrides_for_replicas(now, from))
     config.overrides.push_back(std::move(text));
   return config;

@@ -75,6 +75,8 @@ void add_layers(const NetworkOptions& options) {
   Plugin parts;
   parts.model({kOwnModel, "the layers of this program", configure_own_layers});
   for (const PolicyRow& policy : options.policies) parts.policy(policy);
+  for (const ReplicaPolicyRow& policy : options.replica_policies)
+    parts.replica_policy(policy);
   parts.add_to_tables();
 }
 

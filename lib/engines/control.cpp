@@ -1,13 +1,23 @@
 #include "lib/engines/control.h"
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "lib/base/error.h"
 #include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {
+namespace {
+
+constexpr const char* kBatchIndex = "index";
+constexpr const char* kBatchInput = "input";
+constexpr const char* kBatchLabel = "label";
+
+}  // namespace
 
 std::string text_of(const std::string& who, const std::string& text) {
   const std::string before = who + ": ";
@@ -63,21 +73,48 @@ Record record_of(const Message& message) {
   return record_from_json(bytes_of(message, "json"));
 }
 
-Message grant_message(const Grant& grant, const Batch* batch) {
+std::vector<Batch> batches_of_seat(const SeatNames& names, int seat,
+                                   std::span<const Batch> batches) {
+  std::vector<Batch> taken;
+  if (names.block_of(seat) != 1) return taken;
+  const int replicas = names.counts.empty()
+                           ? names.replicas
+                           : static_cast<int>(names.counts.front());
+  // As MicroBatches::replica_with().
+  for (int i = names.replica_of(seat) - 1; i < std::ssize(batches);
+       i += replicas)
+    taken.push_back(batches[static_cast<std::size_t>(i)]);
+  return taken;
+}
+
+Message grant_message(const Grant& grant, std::span<const Batch> batches) {
   Message message = control_message(MessageKind::grant, grant);
-  if (!batch) return message;
-  message.batch = batch->index;
-  pack({batch->inputs}, "input", message);
-  pack({batch->labels}, "label", message);
+  if (batches.empty()) return message;
+  std::vector<std::int64_t> indices;
+  Tensors inputs;
+  Tensors labels;
+  for (const Batch& batch : batches) {
+    indices.push_back(batch.index);
+    inputs.push_back(batch.inputs);
+    labels.push_back(batch.labels);
+  }
+  pack({at::tensor(indices)}, kBatchIndex, message);
+  pack(inputs, kBatchInput, message);
+  pack(labels, kBatchLabel, message);
   for (TensorView& tensor : message.tensors) tensor = staged(std::move(tensor));
   return message;
 }
 
-std::optional<Batch> batch_of(const Message& message) {
-  if (message.tensors.size() == 1) return std::nullopt;
-  return Batch{.index = message.batch,
-               .inputs = unpack(message, "input").at(0),
-               .labels = unpack(message, "label").at(0)};
+std::vector<Batch> batches_of(const Message& message) {
+  const Tensors inputs = unpack(message, kBatchInput);
+  const Tensors labels = unpack(message, kBatchLabel);
+  const Tensors indices = unpack(message, kBatchIndex);
+  std::vector<Batch> batches;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    batches.push_back({.index = indices.at(0).const_data_ptr<std::int64_t>()[i],
+                       .inputs = inputs[i],
+                       .labels = labels.at(i)});
+  return batches;
 }
 
 }  // namespace sluice

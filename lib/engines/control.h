@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lib/base/messages/channel.h"
 #include "lib/blocks/source.h"
@@ -58,10 +60,14 @@ T said_in(const Message& message) {
   return *std::move(said);
 }
 
-/// A grant on its way to a worker, with the batch of its turn, if any.
-Message grant_message(const Grant& grant, const Batch* batch = nullptr);
-/// The batch in a message of control.
-std::optional<Batch> batch_of(const Message& message);
+/// Batches of a turn that a seat takes, of those of all replicas: block 1 alone
+/// takes any.
+std::vector<Batch> batches_of_seat(const SeatNames& names, int seat,
+                                   std::span<const Batch> batches);
+/// A grant on its way to a worker, with the batches of its turn, if any.
+Message grant_message(const Grant& grant, std::span<const Batch> batches = {});
+/// The batches in a message of control.
+std::vector<Batch> batches_of(const Message& message);
 
 /// "block 2: " before the text of an exception, which may begin so itself.
 std::string text_of(const std::string& who, const std::string& text);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "lib/blocks/source.h"
@@ -59,10 +60,11 @@ struct CrewProgress {
 class Crew {
  public:
   virtual ~Crew() = default;
-  /// Every block shall carry out the grant, after those before it; `batch` is
-  /// that of its only turn, where no block has a source of its own; else
-  /// nullptr. Doesn't wait.
-  virtual void give(const Grant& grant, const Batch* batch = nullptr) = 0;
+  /// Every block shall carry out the grant, after those before it. `batches`
+  /// are those of its only turn, in the order of the replicas, where no block
+  /// has a source of its own; else there are none. Doesn't wait.
+  virtual void give(const Grant& grant,
+                    std::span<const Batch> batches = {}) = 0;
   /// Waits until some block has carried out a grant; returns at once when all
   /// have carried out all. Throws UserError with the block that failed and why;
   /// of worker processes that are lost, WorkerLostError (child_processes.h).

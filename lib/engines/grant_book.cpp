@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-void GrantBook::give(const Grant& grant, const Batch* batch) {
-  kept_.push_back({grant, batch ? std::optional(*batch) : std::nullopt});
+void GrantBook::give(const Grant& grant, std::span<const Batch> batches) {
+  kept_.push_back({grant, {batches.begin(), batches.end()}});
   for (const std::size_t all = progress().slowest;
        forgotten_ < all && kept_.size() > 1; ++forgotten_)
     kept_.pop_front();

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <deque>
-#include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "lib/blocks/source.h"
@@ -18,14 +18,14 @@ class GrantBook {
  public:
   struct Entry {
     Grant grant = {};
-    std::optional<Batch> batch = {};
+    std::vector<Batch> batches = {};
   };
 
   /// ahead: CrewProgress::ahead.
   GrantBook(std::size_t blocks, std::size_t ahead)
       : reached_(blocks), ahead_(ahead) {}
 
-  void give(const Grant& grant, const Batch* batch);
+  void give(const Grant& grant, std::span<const Batch> batches);
   std::size_t given() const { return forgotten_ + kept_.size(); }
   const Entry& at(std::size_t n) const;
 

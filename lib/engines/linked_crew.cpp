@@ -77,17 +77,17 @@ void LinkedCrew::send_ahead(WorkerLink& talk) {
       book_.reached(talk.block) + book_.progress().ahead + 1;
   for (; talk.sent < std::min(book_.given(), end); ++talk.sent) {
     tell_of_newcomer(talk);
-    auto [grant, batch] = book_.at(talk.sent);
+    const GrantBook::Entry& next = book_.at(talk.sent);
+    Grant grant = next.grant;
     grant.joins = std::exchange(talk.joins, false);
-    // Block 1 alone takes batches.
-    const bool brings = talk.block == 1 && batch;
-    send(talk, grant_message(grant, brings ? &*batch : nullptr));
+    send(talk, grant_message(
+                   grant, batches_of_seat(names_, talk.block, next.batches)));
   }
   tell_of_newcomer(talk);
 }
 
-void LinkedCrew::give(const Grant& grant, const Batch* batch) {
-  book_.give(grant, batch);
+void LinkedCrew::give(const Grant& grant, std::span<const Batch> batches) {
+  book_.give(grant, batches);
   for (WorkerLink& talk : talks_) send_ahead(talk);
   pass_over_lost();
 }

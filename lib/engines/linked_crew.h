@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class LinkedCrew final : public Crew {
   LinkedCrew(std::vector<Link> links, CrewEvents events, std::size_t ahead,
              Supervision supervision = {}, const SeatNames& names = {});
 
-  void give(const Grant& grant, const Batch* batch = nullptr) override;
+  void give(const Grant& grant, std::span<const Batch> batches = {}) override;
   void wait() override;
   CrewProgress progress() const override { return book_.progress(); }
   std::optional<NamedTensors> weights() const override { return std::nullopt; }

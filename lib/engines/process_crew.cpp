@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -100,8 +101,8 @@ class ProcessCrew final : public Crew {
                     std::move(supervision), hooks_.names);
   }
 
-  void give(const Grant& grant, const Batch* batch) override {
-    linked_->give(grant, batch);
+  void give(const Grant& grant, std::span<const Batch> batches) override {
+    linked_->give(grant, batches);
   }
   CrewProgress progress() const override { return linked_->progress(); }
   std::optional<NamedTensors> weights() const override { return std::nullopt; }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,8 +54,8 @@ class ThreadCrew final : public Crew {
                     std::move(supervision), seat_names(plans.at(0)));
   }
 
-  void give(const Grant& grant, const Batch* batch) override {
-    linked_->give(grant, batch);
+  void give(const Grant& grant, std::span<const Batch> batches) override {
+    linked_->give(grant, batches);
   }
   void wait() override { linked_->wait(); }
   CrewProgress progress() const override { return linked_->progress(); }

@@ -41,10 +41,10 @@ VirtualCrew::VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events)
       places_(seats_.size()),
       seconds_(parts_.saved.latest()) {}
 
-void VirtualCrew::give(const Grant& grant, const Batch* batch) {
-  if (batch) parts_.fed->put(*batch);
+void VirtualCrew::give(const Grant& grant, std::span<const Batch> batches) {
+  for (const Batch& batch : batches) parts_.fed->put(batch);
   if (book_.given() == 0) begin(grant);
-  book_.give(grant, nullptr);
+  book_.give(grant, {});
 }
 
 /// Begins with the batches in flight, which seats say of blocks that run free:

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lib/engines/crew.h"
@@ -39,7 +40,7 @@ class VirtualCrew final : public Crew {
  public:
   VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events);
 
-  void give(const Grant& grant, const Batch* batch = nullptr) override;
+  void give(const Grant& grant, std::span<const Batch> batches = {}) override;
   /// Throws what a seat throws as other engines do, as a UserError ("block 2:
   /// ..."), and UserError when the schedule waits for itself.
   void wait() override;

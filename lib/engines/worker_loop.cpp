@@ -67,7 +67,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
     }
     const auto grant = said_in<Grant>(*message);
     if (fed)
-      if (auto batch = batch_of(*message)) fed->put(std::move(*batch));
+      for (Batch& batch : batches_of(*message)) fed->put(std::move(batch));
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) seat.start(grant);
     pipe = grant.first_batch;

@@ -45,44 +45,41 @@ Quorum quorum_of(const ReplicaKind& kind, int members) {
           .follows_arrivals = !kind.grace};
 }
 
-namespace {
-
-constexpr ReplicaPolicyRow kPolicyRows[] = {
-    {"all_reduce",
-     "every update applies the mean of the replicas' gradients: synchronous "
-     "SGD (Chen et al. 2016)",
-     all_reduce},
-    {"average",
-     "replicas train alone and average their weights from time to time; an "
-     "outer optimizer may take the mean for a step: local SGD, BMUF, SlowMo, "
-     "DiLoCo",
-     average},
-    {"elastic",
-     "replicas are pulled to a centre, and the centre to them: EASGD (Zhang et "
-     "al. 2015)",
-     elastic},
-    {"gossip",
-     "replicas mix their weights with those of their neighbours in a graph, or "
-     "of one partner: D-PSGD, AD-PSGD, GossipGraD, stochastic gradient push",
-     gossip},
-    {"neighbours",
-     "each replica also steps by the gradients of its neighbours, as if they "
-     "were its own: nearest neighbours training (Viviani et al. 2019)",
-     neighbours},
-    {"server",
-     "a server applies the replicas' gradients one after the other, and each "
-     "replica goes on with the weights after its own: Downpour SGD and what "
-     "corrects its staleness",
-     server},
-    {"shared",
-     "replicas have one copy of the weights in memory, which each reads and "
-     "adds to whenever it likes: Hogwild! (Niu et al. 2011), HogBatch",
-     shared},
-};
-
-}  // namespace
-
 std::span<const ReplicaPolicyRow> replica_policies() {
+  static const ReplicaPolicyRow kPolicyRows[] = {
+      {"all_reduce",
+       "every update applies the mean of the replicas' gradients: synchronous "
+       "SGD (Chen et al. 2016)",
+       all_reduce},
+      {"average",
+       "replicas train alone and average their weights from time to time; an "
+       "outer optimizer may take the mean for a step: local SGD, BMUF, SlowMo, "
+       "DiLoCo",
+       average},
+      {"elastic",
+       "replicas are pulled to a centre, and the centre to them: EASGD (Zhang "
+       "et "
+       "al. 2015)",
+       elastic},
+      {"gossip",
+       "replicas mix their weights with those of their neighbours in a graph, "
+       "or "
+       "of one partner: D-PSGD, AD-PSGD, GossipGraD, stochastic gradient push",
+       gossip},
+      {"neighbours",
+       "each replica also steps by the gradients of its neighbours, as if they "
+       "were its own: nearest neighbours training (Viviani et al. 2019)",
+       neighbours},
+      {"server",
+       "a server applies the replicas' gradients one after the other, and each "
+       "replica goes on with the weights after its own: Downpour SGD and what "
+       "corrects its staleness",
+       server},
+      {"shared",
+       "replicas have one copy of the weights in memory, which each reads and "
+       "adds to whenever it likes: Hogwild! (Niu et al. 2011), HogBatch",
+       shared},
+  };
   return with_added<MakeReplicas>(kPolicyRows);
 }
 

@@ -201,8 +201,9 @@ bool clips_own(const OptimizerOptions& options, ExchangedTensors what);
 /// Quorum of a centre for so many replicas.
 Quorum quorum_of(const ReplicaKind& kind, int members);
 
-/// Reads the options of a policy, beside its name.
-using MakeReplicas = ReplicaKind (*)(Fields& fields);
+/// Reads the options of a policy, beside its name. Not only a plain function:
+/// what makes a policy in Python is an object.
+using MakeReplicas = std::function<ReplicaKind(Fields& fields)>;
 using ReplicaPolicyRow = Row<MakeReplicas>;
 
 /// Rows of all policies. A new policy is one source file and one row.

@@ -49,6 +49,7 @@ Said said_in(const nb::dict& options) {
   };
   return {.layers = nb::cast<nb::list>(options["layers"]),
           .policies = nb::cast<nb::list>(options["policies"]),
+          .replica_policies = nb::cast<nb::list>(options["replica_policies"]),
           .example = nb::object(options["example"]),
           .cuts = nb::cast<std::vector<std::int64_t>>(options["cuts"]),
           .boundaries = texts("boundaries"),
@@ -73,9 +74,9 @@ at::Tensor argument(nb::handle object, const char* name) {
 void define_turn(nb::module_& module) {
   nb::class_<Turn>(module, "Turn")
       .def_prop_ro("turn", [](const Turn& it) { return it.step.turn(); })
-      .def("record", [](const Turn& it, int block) {
+      .def("record", [](const Turn& it, int block, int replica) {
         return dict_of(it.network.call(
-            [&](NetworkCore&) { return it.step.record(block); }));
+            [&](NetworkCore&) { return it.step.record(block, replica); }));
       });
   nb::class_<Evaluation>(module, "Evaluation")
       .def_prop_ro("loss", &Evaluation::loss)
@@ -154,8 +155,13 @@ void define_network(nb::module_& module) {
           [](Network& it) {
             return it.call([](NetworkCore& core) { return core.turns(); });
           })
-      .def_prop_ro("blocks", [](Network& it) {
-        return it.call([](NetworkCore& core) { return core.blocks(); });
+      .def_prop_ro(
+          "blocks",
+          [](Network& it) {
+            return it.call([](NetworkCore& core) { return core.blocks(); });
+          })
+      .def_prop_ro("replicas", [](Network& it) {
+        return it.call([](NetworkCore& core) { return core.replicas(); });
       });
 }
 

@@ -12,6 +12,7 @@
 #include "lib/engines/control.h"
 #include "python/native/python_layer.h"
 #include "python/native/python_policy.h"
+#include "python/native/python_replicas.h"
 #include "python/native/tensors.h"
 
 namespace sluice::python {
@@ -28,6 +29,7 @@ NetworkOptions options_of(const Said& said,
           .optimizer = said.optimizer,
           .settings = said.settings,
           .policies = policy_rows(said.policies, raised),
+          .replica_policies = replica_rows(said.replica_policies, raised),
           .run = said.run};
 }
 

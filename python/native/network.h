@@ -15,8 +15,9 @@ namespace sluice::python {
 
 /// What Python says of a network; text as in NetworkOptions.
 struct Said {
-  nanobind::list layers;    ///< functions that return nn.Modules
-  nanobind::list policies;  ///< as policy_rows() takes them
+  nanobind::list layers;            ///< functions that return nn.Modules
+  nanobind::list policies;          ///< as policy_rows() takes them
+  nanobind::list replica_policies;  ///< as replica_rows() takes them
   nanobind::object example;
   std::vector<std::int64_t> cuts = {};
   std::vector<std::string> boundaries = {};

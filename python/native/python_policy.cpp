@@ -14,29 +14,12 @@
 #include "lib/tensors/gradients.h"
 #include "modules/chain.h"
 #include "modules/script/scripted_dropout.h"
+#include "python/native/written.h"
 
 namespace sluice::python {
 namespace {
 
 namespace nb = nanobind;
-
-/// A policy that a boundary may name.
-struct Written {
-  std::string name;
-  std::string made_by;
-  Held make;
-  std::shared_ptr<RaisedInPython> raised;
-};
-
-/// Does something with the policy's Python, in its name. With the GIL.
-template <class Do>
-auto told(const Written& written, Do&& work) {
-  try {
-    return in_python(*written.raised, work);
-  } catch (const UserError& error) {
-    throw UserError("policy '{}': {}", written.name, error.what());
-  }
-}
 
 /// One tensor, or a tuple of several, as layers take and return them.
 nb::object as_argument(const Tensors& tensors) {
@@ -120,7 +103,7 @@ Tensors PythonPolicy::ask(const BatchContext& context) const {
   const Pass pass = member_pass(place, "policy");
   const ScriptedDropouts dropouts(pass);
   const nb::gil_scoped_acquire gil;
-  return told(*written_, [&] {
+  return in_policy(*written_, [&] {
     const nb::handle method = method_.get();
     const nb::object features = as_argument(context.features);
     const nb::object labels = as_object(context.labels);
@@ -198,7 +181,7 @@ nb::dict dict_of(const BoundarySite& site) {
 std::unique_ptr<Lower> make_policy(
     const std::shared_ptr<const Written>& written, const BoundarySite& site) {
   const nb::gil_scoped_acquire gil;
-  return told(*written, [&]() -> std::unique_ptr<Lower> {
+  return in_policy(*written, [&]() -> std::unique_ptr<Lower> {
     const nb::object made = nb::handle(written->make.get())(dict_of(site));
     return std::make_unique<PythonPolicy>(written, made, site);
   });
@@ -216,15 +199,22 @@ MakeBoundary configure_written(const std::shared_ptr<const Written>& written,
 
 }  // namespace
 
+std::shared_ptr<const Written> written_in(
+    nb::handle row, std::string_view kind,
+    const std::shared_ptr<RaisedInPython>& raised) {
+  return std::make_shared<const Written>(
+      Written{.name = nb::cast<std::string>(row[0]),
+              .kind = kind,
+              .made_by = nb::cast<std::string>(row[1]),
+              .make = held(nb::object(row[2])),
+              .raised = raised});
+}
+
 std::vector<PolicyRow> policy_rows(
     const nb::list& policies, const std::shared_ptr<RaisedInPython>& raised) {
   std::vector<PolicyRow> rows;
   for (const nb::handle policy : policies) {
-    const auto written = std::make_shared<const Written>(
-        Written{.name = nb::cast<std::string>(policy[0]),
-                .made_by = nb::cast<std::string>(policy[1]),
-                .make = held(nb::object(policy[2])),
-                .raised = raised});
+    const auto written = written_in(policy, "policy", raised);
     // The copies of the row share `written`, so the name outlives them.
     rows.push_back({written->name,
                     "a policy written in Python",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from sluice import config as configs
-from sluice import network_worker
+from sluice import network_worker, replicas as replica_policies
 from sluice.errors import SluiceError
 from sluice.extension import native
 from sluice.factories import layer_functions, made
@@ -77,37 +77,52 @@ class Step:
     this turn.
     """
 
-    def __init__(self, turn: Any, blocks: int) -> None:
+    def __init__(self, turn: Any, blocks: int, replicas: int = 1) -> None:
         self._turn = turn
         self._blocks = blocks
+        self._replicas = replicas
 
     @property
     def turn(self) -> int:
         """Number of the turn, from 0."""
         return self._turn.turn
 
-    def record(self, block: int | None = None) -> Figures:
-        """All figures of a block (from 1; by default the last) as a dict."""
+    def record(self, block: int | None = None, replica: int = 1) -> Figures:
+        """All figures of a block (from 1; by default the last) in a replica
+        (from 1) as a dict."""
         block = self._blocks if block is None else block
         if not 1 <= block <= self._blocks:
             raise SluiceError(
                 f"block {block}: the network has blocks 1 to {self._blocks}")
-        return self._turn.record(block)
+        if not 1 <= replica <= self._replicas:
+            raise SluiceError(f"replica {replica}: the network has replicas 1 "
+                              f"to {self._replicas}")
+        return self._turn.record(block, replica)
+
+    def _mean(self, figure: str, block: int | None = None) -> float | None:
+        found = [value for replica in range(1, self._replicas + 1)
+                 if (value := self.record(block, replica).get(figure))
+                 is not None]
+        return sum(found) / len(found) if found else None
 
     def loss(self, block: int | None = None) -> float:
-        """Loss of a block (from 1; by default the last)."""
-        return self.record(block).get("loss", float("nan"))
+        """Loss of a block (from 1; by default the last), the mean over its
+        replicas."""
+        mean = self._mean("loss", block)
+        return float("nan") if mean is None else mean
 
     def accuracy(self, block: int | None = None) -> float:
-        """Accuracy of a block (from 1; by default the last)."""
-        return self.record(block).get("accuracy", float("nan"))
+        """Accuracy of a block (from 1; by default the last), the mean over its
+        replicas."""
+        mean = self._mean("accuracy", block)
+        return float("nan") if mean is None else mean
 
     @property
     def losses(self) -> list[float | None]:
         """Losses of all blocks, bottom first; None for a block without a loss of
         its own, which learns from gradients alone, and in a turn in which it
         applied no batch."""
-        return [self.record(block).get("loss")
+        return [self._mean("loss", block)
                 for block in range(1, self._blocks + 1)]
 
     def __repr__(self) -> str:
@@ -138,11 +153,16 @@ class Network:
         docs/howto/python-networks.md.
     optimizer: "adam, lr = 1e-3" or such a dict; one for each block.
     engine: "virtual" (this thread), "threads" or "processes".
+    replicas: copies of the network that train together: their number, or a dict
+        of the keys of [replicas], {"count": 4, "policy": "average", "every":
+        50}. A policy of your own is a function of a ReplicaSite, such as a
+        class with a method combine(mine, mixture):
+        docs/howto/python-policies.md.
     run: the folder of a run that is written, by default none. `overwrite`
         removes the one that is there, `resume` goes on with it: then the loop
         begins at `turns`.
-    on_turn: called with the figures of each block (a dict) for each turn, when
-        it is done. on_evaluation: with those that evaluate() returns.
+    on_turn: called with the figures of each block (a dict) of each replica for
+        each turn, when it is done. on_evaluation: with those that evaluate() returns.
     settings: all other keys of a config, as TOML or a dict; further arguments
         likewise: seed=1, schedule__name="cosine". A seed decides everything
         that is drawn, the first weights of new modules too. Without one these
@@ -156,6 +176,7 @@ class Network:
                  example: torch.Tensor, *, cuts: Iterable[int] = (),
                  boundaries: Any = (), optimizer: str | dict[str, Any] = "",
                  engine: str = "virtual",
+                 replicas: int | dict[str, Any] | None = None,
                  run: str | os.PathLike[str] | None = None,
                  overwrite: bool = False, resume: bool = False,
                  on_turn: Callable[[Figures], object] | None = None,
@@ -175,10 +196,19 @@ class Network:
         if "engine" in settings:
             raise SluiceError("settings: the engine is an argument of Network, "
                               "engine=\"threads\"")
+        own_replicas = Policies()
+        if replicas is not None:
+            if "replicas" in settings:
+                raise SluiceError("settings: replicas are an argument of "
+                                  "Network already: give one of them")
+            settings = {**settings, "replicas": replica_policies.table(
+                replicas, own_replicas)}
         seed = overrides.get("seed", settings.get("seed"))
         said: dict[str, Any] = {
             "layers": layer_functions(self._factories),
-            "policies": functions(policies.rows), "example": example,
+            "policies": functions(policies.rows),
+            "replica_policies": replica_policies.functions(own_replicas.rows),
+            "example": example,
             "cuts": [operator.index(cut) for cut in cuts],
             "boundaries": [choice(each, "policy") for each in boundaries],
             "optimizer": choice(optimizer, "name"),
@@ -189,7 +219,7 @@ class Network:
         module = native()
         if engine == "processes":
             self._worker = network_worker.Command(
-                self._factories, policies.rows, example)
+                self._factories, policies.rows, own_replicas.rows, example)
             said["worker"] = self._worker.arguments
         try:
             with drawn_by(configs.plain(seed)):
@@ -199,13 +229,16 @@ class Network:
                 self._worker.close()
             raise
         self._blocks: int = self._network.blocks
+        self._replicas: int = self._network.replicas
         _open.add(self)
 
     def step(self, inputs: torch.Tensor, labels: torch.Tensor) -> Step:
         """One turn of every block: forwards this batch, applies the one that is
-        due. Both are copied. Under "threads" and "processes" it returns while
-        blocks still work. Returns the Step."""
-        step = Step(self._network.step(inputs, labels), self._blocks)
+        due. Both are copied. Replicas get equal parts of the batch, in order.
+        Under "threads" and "processes" it returns while blocks still work.
+        Returns the Step."""
+        step = Step(self._network.step(inputs, labels), self._blocks,
+                    self._replicas)
         if self._on_turn is not None:
             self._pending.append(step)
             # Blocks are at most four turns each ahead of the slowest.
@@ -217,6 +250,9 @@ class Network:
             step = self._pending.popleft()
             for block in range(1, self._blocks + 1):
                 self._on_turn(step.record(block))
+                for replica in range(2, self._replicas + 1):
+                    if figures := step.record(block, replica):
+                        self._on_turn(figures)
 
     def drain(self) -> None:
         """Applies the batches in flight; training can go on."""
@@ -324,6 +360,11 @@ class Network:
     def blocks(self) -> int:
         """Number of blocks."""
         return self._blocks
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas: a batch of step() is a multiple of it."""
+        return self._replicas
 
     def __repr__(self) -> str:
         try:

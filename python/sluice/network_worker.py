@@ -19,11 +19,12 @@ class Command:
     close()."""
 
     def __init__(self, factories: list[Any], policies: list[Any],
-                 example: Any) -> None:
+                 replica_policies: list[Any], example: Any) -> None:
         said = multiprocessing.spawn.get_preparation_data("sluice worker")
         said.pop("authkey")  # which can't be pickled, and isn't needed
         try:
-            layers = pickle.dumps((factories, policies, example))
+            layers = pickle.dumps(
+                (factories, policies, replica_policies, example))
         except Exception as error:  # pickle raises what it likes
             raise SluiceError(
                 "engine=\"processes\": workers are Python processes that "
@@ -51,9 +52,9 @@ def refuse_in_worker() -> None:
             "under `if __name__ == \"__main__\":`", status=2)
 
 
-def layers_of(file: str) -> tuple[list[Any], list[Any], Any]:
-    """The factories, the policies and the example in that file; imports what
-    they need."""
+def layers_of(file: str) -> tuple[list[Any], list[Any], list[Any], Any]:
+    """The factories, the policies, those of replicas and the example in that
+    file; imports what they need."""
     global _is_preparing
     said, layers = pickle.loads(pathlib.Path(file).read_bytes())
     _is_preparing = True
@@ -77,11 +78,14 @@ def main() -> int:
     try:
         from sluice.extension import native
         from sluice.factories import layer_functions
+        from sluice import replicas
         from sluice.policies import functions
-        factories, policies, example = layers_of(sys.argv[1])
+        factories, policies, replica_policies, example = layers_of(sys.argv[1])
         return native().work({
             "layers": layer_functions(factories),
-            "policies": functions(policies), "example": example,
+            "policies": functions(policies),
+            "replica_policies": replicas.functions(replica_policies),
+            "example": example,
             "cuts": [], "boundaries": [], "optimizer": "", "settings": "",
             "overrides": [], "folder": "", "overwrite": False, "resume": False,
             "worker": []})

@@ -63,14 +63,15 @@ def made(factory: Callable[[Site], Any], site: dict[str, Any]) -> Made:
 
 
 class Policies:
-    """Python policies of one Network, each with a name for its config."""
+    """Python policies of one Network, of boundaries or of replicas, each with a
+    name for its config."""
 
     def __init__(self) -> None:
         # (name, what the config says, factory)
-        self.rows: list[tuple[str, str, Callable[[Site], Any]]] = []
+        self.rows: list[tuple[str, str, Callable[[Any], Any]]] = []
 
     def choice(self, said: Any) -> Any:
-        """One of `boundaries`, with a name for a policy that is Python."""
+        """A boundary, or [replicas], with a name for a policy that is Python."""
         if isinstance(said, dict) and callable(said.get("policy")):
             return {**said, "policy": self._name(said["policy"])}
         return self._name(said) if callable(said) else said

@@ -170,6 +170,7 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   Experiment experiment;
   Fields top(&config, "");
   refuse_loop(top, network);
+  experiment.replicas.own_policies = network.replica_policies;
   experiment.describe(top);
   read_length(top, network, experiment);
   if (std::holds_alternative<std::int64_t>(experiment.cut.value))
@@ -179,9 +180,10 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   add_policies(experiment);
   read_rest(top, experiment);
   check_schedules(top, experiment);
+  refuse_clocks(top, experiment);
   make_plans(top, experiment);
   refuse_unlocked(top, experiment);
-  leave_out_loop(network, experiment.resolved);
+  leave_out_loop(network, experiment);
   return experiment;
 }
 

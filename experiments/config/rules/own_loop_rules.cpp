@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,7 +27,7 @@ constexpr const char* kLoopKeys[] = {
     "timetable",      "probe",    "barrier",    "virtual",      "schedule",
     "in_flight",      "priority", "hashes",     "on_failure",   "restarts",
     "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
-    "replicas",       "logger"};
+    "logger"};
 
 /// Keys that a loop with a run folder may have.
 constexpr const char* kKeysOfOwnRun[] = {"name", "checkpoint", "trace",
@@ -94,11 +95,38 @@ void refuse_unlocked(const Fields& top, const Experiment& experiment) {
             "leave it out here");
 }
 
-void leave_out_loop(const OwnNetwork& network, ConfigNode& resolved) {
-  std::erase_if(std::get<ConfigNode::Table>(resolved.value),
+void refuse_clocks(const Fields& top, const Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  const ReplicaKind& kind = replicas.kind;
+  const std::pair<bool, const char*> keys_of_clocks[] = {
+      {!replicas.starts_with_all(), "start_with"},
+      {!replicas.is_dealing_derived && replicas.dealing == Dealing::arrival,
+       "deal = 'arrival'"},
+      {kind.backup > 0, "backup"},
+      {kind.quorum > 0, "quorum"},
+      {kind.softsync > 0, "softsync"},
+      {!kind.every_of.empty(), "every as a list"}};
+  for (const auto& [is_set, key] : keys_of_clocks)
+    if (is_set)
+      top.reject("replicas",
+                 fmt::format("{} is for replicas with clocks of their own "
+                             "(`sluice run` with schedule = 'free'), and a "
+                             "step of your loop is a turn of all: leave it out",
+                             key));
+  if (replicas.uses_mpi())
+    top.reject("replicas",
+               "group = 'mpi' is for `sluice run` under mpirun, and your "
+               "program starts its processes itself: leave group out");
+}
+
+void leave_out_loop(const OwnNetwork& network, Experiment& experiment) {
+  std::erase_if(std::get<ConfigNode::Table>(experiment.resolved.value),
                 [&](const auto& item) {
                   if (network.writes_run && is_of_own_run(item.first))
                     return false;
+                  // Older programs have read no such table.
+                  if (item.first == "replicas")
+                    return experiment.replicas.count == 1;
                   return std::find(std::begin(kLoopKeys), std::end(kLoopKeys),
                                    item.first) != std::end(kLoopKeys);
                 });
@@ -112,6 +140,8 @@ void read_length(Fields& top, const OwnNetwork& network,
            .unit = "turns",
            .min = 1,
            .max = 1e12});
+  experiment.deals_per_epoch =
+      experiment.turns_per_epoch * experiment.replicas.count;
   experiment.length.turns = experiment.turns > 0
                                 ? experiment.turns
                                 : std::numeric_limits<std::int64_t>::max();

@@ -2,7 +2,6 @@
 
 #include "experiments/config/experiment.h"
 #include "lib/base/config.h"
-#include "lib/base/config_node.h"
 
 namespace sluice {
 
@@ -22,9 +21,13 @@ void refuse_own_loop(const Fields& top);
 /// but a training loop of the user's own brings batches to block 1 alone.
 void refuse_unlocked(const Fields& top, const Experiment& experiment);
 
-/// Takes the keys of the loop out, so that reading the resolved config gives
-/// the same network.
-void leave_out_loop(const OwnNetwork& network, ConfigNode& resolved);
+/// Throws UserError for keys of replicas that don't go turn by turn together,
+/// as those of a loop of one's own do.
+void refuse_clocks(const Fields& top, const Experiment& experiment);
+
+/// Takes the keys of the loop out of the resolved config, so that reading it
+/// gives the same network.
+void leave_out_loop(const OwnNetwork& network, Experiment& experiment);
 
 /// What a network's config says of the loop, for schedules and for its run.
 void read_length(Fields& top, const OwnNetwork& network,

@@ -144,10 +144,10 @@ void check_elastic(const Experiment& experiment, const Fields& top) {
 /// down to them.
 void check_adoption(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.kind.adopt_every == 0) return;
-  if (!experiment.data)
+  if (!experiment.data && !top.has("turns_per_epoch"))
     top.reject("replicas",
-               "adopt_every counts epochs, which a loop of your own hasn't: "
-               "leave it out");
+               "adopt_every counts epochs, and only your loop knows how long "
+               "one is: set turns_per_epoch");
   if (experiment.blocks() > 1 && experiment.pipeline.order != "turns")
     top.reject("pipeline",
                "replicas.adopt_every has the loss of a replica come down with "

@@ -67,16 +67,15 @@ std::vector<std::string> overrides_for_replicas(const Experiment& now,
                       saved.before(from.turn))};
 }
 
-void check_same_policy(const Experiment& run, const Experiment& now,
+void check_same_policy(const ReplicaSettings& run, const ReplicaSettings& now,
                        const RestartPoint& from) {
-  const bool are_same = run.replicas.count == now.replicas.count;
-  if (run.replicas.count == 1 || now.replicas.count == 1 ||
-      policy_text(run.replicas) == policy_text(now.replicas))
+  const bool are_same = run.count == now.count;
+  if (run.count == 1 || now.count == 1 || policy_text(run) == policy_text(now))
     return;
   throw UserError(
       "{}: its replicas were trained with {}, and go on with that, not with "
       "{}{}: for another one begin a run with initial_weights = '{}'",
-      from.checkpoint, policy_text(run.replicas), policy_text(now.replicas),
+      from.checkpoint, policy_text(run), policy_text(now),
       are_same ? "" : ", whatever their number", from.checkpoint);
 }
 
@@ -92,6 +91,18 @@ void check_replicas(const Experiment& experiment,
       "{}: was saved with replicas.count = {}, and here it is {}: `sluice run "
       "--resume RUN replicas.count={}` trains on with that number",
       checkpoint, saved.replicas, now.replicas, now.replicas);
+}
+
+void check_same_replicas(const Experiment& experiment,
+                         const std::string& checkpoint) {
+  const std::string saved = saved_in(checkpoint).count_text();
+  const std::string now = experiment.replicas.count_text();
+  if (saved == now) return;
+  throw UserError(
+      "{}: was saved with replicas.count = {}, and here it is {}: set the same "
+      "number, or begin with the checkpoint's weights alone (initial_weights = "
+      "'{}')",
+      checkpoint, saved, now, checkpoint);
 }
 
 void check_begin(const Experiment& experiment) {

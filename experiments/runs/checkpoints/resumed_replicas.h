@@ -16,13 +16,18 @@ std::vector<std::string> overrides_for_replicas(const Experiment& now,
 
 /// Throws UserError unless the policy is the run's own, where its replicas go
 /// on: what they keep by one policy is no use to another.
-void check_same_policy(const Experiment& run, const Experiment& now,
+void check_same_policy(const ReplicaSettings& run, const ReplicaSettings& now,
                        const RestartPoint& from);
 
 /// Throws UserError unless the replicas of the experiment are those of the
 /// checkpoint, or begin with its turn.
 void check_replicas(const Experiment& experiment,
                     const std::string& checkpoint);
+
+/// Throws UserError unless the checkpoint is of as many replicas, which a
+/// program's own loop goes on with.
+void check_same_replicas(const Experiment& experiment,
+                         const std::string& checkpoint);
 
 /// Throws UserError where the config of a run that begins is that of one which
 /// was continued.

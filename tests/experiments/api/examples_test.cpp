@@ -84,6 +84,22 @@ TEST_F(Examples, AProgramWithItsOwnLoopLearnsOnEveryEngineWithTheSameBits) {
       "");
 }
 
+TEST_F(Examples, ReplicasOfAProgramHaveTheSameBitsOnEveryEngine) {
+  const NamedTensors alone = weights_after("own_network", "virtual", 100);
+  for (const std::string replicas :
+       {" replicas.count=2 replicas.policy=average replicas.every=5",
+        " 'replicas.count=[4, 1, 2]'"}) {
+    const NamedTensors reference =
+        weights_after("own_network", "virtual" + replicas, 100);
+    EXPECT_NE(difference(reference, alone), "");
+    for (const std::string engine : {"threads", "processes"})
+      EXPECT_EQ(difference(weights_after("own_network", engine + replicas, 100),
+                           reference),
+                "")
+          << engine << replicas;
+  }
+}
+
 TEST_F(Examples, TheProgramStandsOnItsPageAsItIs) {
   const std::string program = slurp(SLUICE_EXAMPLE_SOURCE);
   EXPECT_THAT(slurp(SLUICE_PROGRAMS_PAGE),

@@ -1,6 +1,7 @@
 #include "lib/engines/crew.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ class HurriedCrew final : public Crew {
   HurriedCrew(CrewEvents events, std::size_t ahead)
       : events_(std::move(events)), ahead_(ahead) {}
 
-  void give(const Grant& grant, const Batch*) override {
+  void give(const Grant& grant, std::span<const Batch>) override {
     given.push_back(grant);
     most_ready = std::max(most_ready, given.size() - reached_[0]);
   }

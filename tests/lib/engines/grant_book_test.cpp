@@ -6,11 +6,11 @@ namespace sluice::grant_book_test {
 
 TEST(GrantBook, WhoeverIsLeftOutIsNeitherTheFastestNorTheSlowest) {
   GrantBook book(3, /*ahead=*/4);
-  book.give({}, nullptr);
+  book.give({}, {});
   book.leave_out(3);
   book.reach(3);
   EXPECT_EQ(book.progress().fastest, 0U);
-  book.give({}, nullptr);
+  book.give({}, {});
   book.reach(1);
   book.reach(1);
   book.reach(2);

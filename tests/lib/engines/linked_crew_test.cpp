@@ -137,12 +137,41 @@ TEST(LinkedCrew, BringsBatchesToTheFirstBlockAlone) {
   Ends ends(2);
   LinkedCrew crew(std::move(ends.crews), {}, 1);
   const Batch batch{7, at::rand({3, 2}), at::zeros({3}, at::kLong)};
-  crew.give(turn(7), &batch);
-  const auto brought = batch_of(*ends.workers[0].receiver->receive());
-  ASSERT_TRUE(brought);
-  EXPECT_EQ(brought->index, 7);
-  EXPECT_TRUE(brought->inputs.equal(batch.inputs));
-  EXPECT_FALSE(batch_of(*ends.workers[1].receiver->receive()));
+  crew.give(turn(7), {&batch, 1});
+  const auto brought = batches_of(*ends.workers[0].receiver->receive());
+  ASSERT_EQ(brought.size(), 1U);
+  EXPECT_EQ(brought[0].index, 7);
+  EXPECT_TRUE(brought[0].inputs.equal(batch.inputs));
+  EXPECT_TRUE(batches_of(*ends.workers[1].receiver->receive()).empty());
+}
+
+/// Numbers of a turn's batches 12, 13, ... that come to each seat.
+std::vector<std::vector<std::int64_t>> numbers_by_seat(const SeatNames& names,
+                                                       int batches) {
+  Ends ends(names.seats());
+  LinkedCrew crew(std::move(ends.crews), {}, 1, {}, names);
+  std::vector<Batch> turns;
+  for (int i = 0; i < batches; ++i)
+    turns.push_back({12 + i, at::rand({3, 2}), at::zeros({3}, at::kLong)});
+  crew.give(turn(3), turns);
+  std::vector<std::vector<std::int64_t>> all;
+  for (const Link& worker : ends.workers) {
+    all.emplace_back();
+    for (const Batch& batch : batches_of(*worker.receiver->receive())) {
+      EXPECT_TRUE(batch.inputs.equal(
+          turns[static_cast<std::size_t>(batch.index - 12)].inputs));
+      all.back().push_back(batch.index);
+    }
+  }
+  return all;
+}
+
+TEST(LinkedCrew, DealsTheBatchesOfATurnOutToReplicas) {
+  using Numbers = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(numbers_by_seat({.depth = 2, .replicas = 3}, 3),
+            Numbers({{12}, {}, {13}, {}, {14}, {}}));
+  EXPECT_EQ(numbers_by_seat({.depth = 2, .replicas = 4, .counts = {2, 4}}, 4),
+            Numbers({{12, 14}, {}, {13, 15}, {}, {}, {}}));
 }
 
 TEST(LinkedCrew, ThrowsTheFailureThatCausedTheOthers) {
