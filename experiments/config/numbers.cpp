@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 22> kNoNumbers = {
     "forecast",   "cuda_ipc", "equal_builds", "logger",     "gradient_norms",
     "mps",        "graphs"};
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
-constexpr std::array<std::string_view, 5> kNoNumbersOfData = {
-    "root", "prefetch", "on_device", "tokenizer_model", "cache"};
+constexpr std::array<std::string_view, 6> kNoNumbersOfData = {
+    "root", "prefetch", "workers", "on_device", "tokenizer_model", "cache"};
 /// Keys of a text that have no effect where its tokens are bytes.
 constexpr std::array<std::string_view, 4> kOfSubWords = {
     "tokenizer", "tokenizer_sha256", "tokenizer_kind", "vocabulary"};

@@ -111,6 +111,7 @@ constexpr std::array kResumeRows = {
     ResumeClass{"data.validation_seed", kRefused, kOtherSplit},
     ResumeClass{"data.root", kFree, kFilesCompared},
     ResumeClass{"data.prefetch", kFree},
+    ResumeClass{"data.workers", kFree},
     ResumeClass{"data.on_device", kFree},
     ResumeClass{"data.cache", kFree},
     ResumeClass{"data.tokenizer_model", kFree, kFilesCompared},

@@ -36,12 +36,15 @@ class ImagesOnDisk final : public ImageStore {
       : files_(std::move(files)),
         size_(options.size),
         resize_(options.resize == 0 ? options.size : options.resize),
-        turns_(options.exif_orientation) {}
+        turns_(options.exif_orientation),
+        workers_(static_cast<int>(options.workers)) {}
 
   std::int64_t size() const override { return std::ssize(files_->files()); }
   std::int64_t label(std::int64_t index) const override {
     return file(index).label;
   }
+
+  int workers() const override { return workers_; }
 
   const std::uint8_t* pixels(
       std::int64_t index, const Crop& crop,
@@ -93,6 +96,7 @@ class ImagesOnDisk final : public ImageStore {
   std::int64_t size_;
   std::int64_t resize_;
   bool turns_;
+  int workers_;
 };
 
 StoredSplit on_disk(const std::shared_ptr<const ImageSplitFiles>& files,
@@ -131,6 +135,11 @@ void ImageFilesOptions::describe_reading(Fields& fields) {
              {.text = "at an image that can't be decoded: stop, before the "
                       "first turn where it is known; or decode all images at "
                       "the start and leave such out, in every split"});
+  fields.key("workers", workers,
+             {.text = "threads that decode the images of a batch, which has "
+                      "the same bits for any number",
+              .min = 1,
+              .max = 256});
 }
 
 void describe_normalisation(Fields& fields, std::vector<double>& mean,

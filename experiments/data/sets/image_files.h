@@ -28,10 +28,12 @@ struct ImageFilesOptions {
   bool exif_orientation = true;
   /// Whether images that can't be decoded are left out.
   bool leaves_out_damaged = false;
+  /// Threads that decode the images of a batch.
+  std::int64_t workers = 1;
 
   /// Reads the keys size and resize.
   void describe_size(Fields& fields);
-  /// Reads the keys exif_orientation and on_bad.
+  /// Reads the keys exif_orientation, on_bad and workers.
   void describe_reading(Fields& fields);
 };
 

@@ -38,6 +38,8 @@ class ImageStore {
   virtual const std::uint8_t* pixels(
       std::int64_t index, const Crop& crop,
       std::vector<std::uint8_t>& scratch) const = 0;
+  /// Threads that read the images of a batch.
+  virtual int workers() const { return 1; }
   /// The bytes of all samples, one after the other; nullptr: they don't lie so.
   virtual const std::uint8_t* all_pixels() const { return nullptr; }
 };

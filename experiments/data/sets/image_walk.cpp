@@ -1,7 +1,6 @@
 #include "experiments/data/sets/image_walk.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstddef>
 #include <exception>
@@ -18,6 +17,7 @@
 #include "experiments/data/files/decoded_image.h"
 #include "experiments/data/files/orientation.h"
 #include "experiments/data/files/sha256.h"
+#include "experiments/data/samples/in_parallel.h"
 #include "experiments/data/sets/user_cache.h"
 #include "lib/base/error.h"
 #include "lib/base/files/file.h"
@@ -169,16 +169,9 @@ DecodedImage decode_at(const ImagePlace& place, bool turns, int& orientation) {
 
 std::vector<WalkedImage> walk_images(std::span<const ImagePlace> places) {
   std::vector<WalkedImage> images(places.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < places.size(); i = next++)
-      images[i] = walked(places[i]);
-  };
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads_for(places.size()); ++i)
-    others.emplace_back(work);
-  work();
-  others.clear();  // joins them
+  in_parallel(
+      places.size(), threads_for(places.size()),
+      [&](std::size_t, std::size_t i) { images[i] = walked(places[i]); });
   return images;
 }
 

@@ -12,6 +12,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
+#include "experiments/data/samples/in_parallel.h"
 #include "experiments/data/samples/input_store.h"
 #include "experiments/data/samples/samples.h"
 #include "lib/base/error.h"
@@ -117,7 +118,7 @@ void jitter(const ImageChange& change, std::size_t channels, std::size_t plane,
   if (channels == kGrey.size()) saturate(change.saturation, plane, pixels);
 }
 
-/// Memory that the images of a batch use one after the other.
+/// Memory that the images of a batch use one after the other, on one thread.
 struct Scratch {
   std::vector<std::uint8_t> read = {};
   std::vector<std::uint8_t> moved = {};
@@ -156,12 +157,14 @@ class ImageSamples final : public Samples {
     batch.inputs = at::empty(
         {count, format_.channels, format_.height, format_.width}, at::kFloat);
     batch.labels = labels_of(indices);
-    auto* input = batch.inputs.mutable_data_ptr<float>();
-    Scratch scratch;
-    for (const std::int64_t index : indices) {
-      write(index, key, scratch, input);
-      input += format_.bytes();
-    }
+    auto* inputs = batch.inputs.mutable_data_ptr<float>();
+    const auto threads = static_cast<std::size_t>(images_->workers());
+    std::vector<Scratch> scratch(threads);
+    in_parallel(
+        indices.size(), threads, [&](std::size_t thread, std::size_t i) {
+          write(indices[i], key, scratch[thread],
+                inputs + static_cast<std::int64_t>(i) * format_.bytes());
+        });
     return batch;
   }
 

@@ -143,6 +143,40 @@ TEST_F(ImageShards, HaveAnOrderThatIsAPureFunctionOfTheSeedAndT) {
   EXPECT_FALSE(at::equal(forth.batch(2).inputs, third));
 }
 
+TEST_F(ImageShards, HaveTheSameBatchesForAnyNumberOfWorkers) {
+  for (int i = 0; i < 20; ++i)
+    write_sample(fmt::format("0/{:03}", i), patterned_png(7 + i % 3, 10 + i),
+                 i % 3);
+  write_sample("2/003", flat_png(4, 4, {255, 0, 0}), 0);
+  pack("train-0.tar", "0");
+  pack("test.tar", "2");
+  const auto batch = [&](int workers, int seed) {
+    const DataSet data = open(fmt::format(
+        "workers = {}\naugment = {{resized_crop = 0.3, flip = true}}",
+        workers));
+    SampleSource source(
+        data.train.samples(),
+        {.batch_size = 16, .seed = static_cast<std::uint64_t>(seed)});
+    return source.batch(1).inputs;
+  };
+  const at::Tensor alone = batch(1, 7);
+  for (const int workers : {2, 5, 32})
+    EXPECT_TRUE(at::equal(batch(workers, 7), alone)) << workers;
+  EXPECT_FALSE(at::equal(batch(1, 8), alone));
+}
+
+TEST_F(ImageShards, NameTheFirstDamagedImageOfABatchForAnyNumberOfWorkers) {
+  write_all();
+  const DataSet data = open("workers = 3");
+  const auto samples = data.train.samples();
+  write("tars/train-0.tar", Bytes(10'240, 'x'));
+  for (int again = 0; again < 10; ++again)
+    EXPECT_THAT(error_of([&] {
+                  samples->batch(std::vector<std::int64_t>{2, 1, 0}, {});
+                }),
+                HasSubstr("0/001.png"));
+}
+
 TEST_F(ImageShards, LeaveOtherPartsOutAndSayHowMany) {
   write_all();
   write_text("parts/0/000.json", "{}");
