@@ -76,7 +76,8 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
       plan(),
       {.block = block_,
        .update = trained_.update(),
-       .statistics = plan().statistics.value_or(StatisticsPass::forward),
+       .statistics =
+           plan().weights.statistics.value_or(StatisticsPass::forward),
        .saved = !settings_.checkpoint_folder.empty() ||
                 settings_.optimizer.wants_forward_weights,
        .look_ahead =
@@ -200,13 +201,13 @@ double Seat::share_of(const Action& action) const {
 /// Attachments that stay with a batch, on the block's device.
 Attachments Seat::kept_of(const Payload& fed) const {
   Attachments kept;
-  for (const auto* names : {&plan().keeps, &plan().relays})
+  for (const auto* names : {&plan().lower.keeps, &plan().lower.relays})
     for (const std::string& name : *names)
       SLUICE_CHECK(fed.attachments.contains(name),
                    "block {} got no {} with its batch, which the policy of a "
                    "boundary needs",
                    block(), name);
-  for (const std::string& name : plan().keeps)
+  for (const std::string& name : plan().lower.keeps)
     kept[name] = on_device(fed.attachments.at(name), device());
   return kept;
 }
@@ -235,7 +236,7 @@ void Seat::forward(const Action& action) {
   const Tensors outputs = view_->forward(flight);
   Message message = message_of(MessageKind::activation, action);
   message.weight_version = flight.version;
-  if (plan().publishes)
+  if (plan().lower.publishes)
     send_up(std::move(message),
             ends().lower->publish(action.batch, outputs, flight.attachments),
             fed);

@@ -42,14 +42,15 @@ PendingBackward Seat::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
   DownPayload arrived;
-  if (plan().gradient_from_above)
+  if (plan().gradients.from_above)
     arrived = receive_from_above(action, round_from_above(plan()));
   Tensors target_above;
-  if (plan().target_from_above) {
+  if (plan().gradients.target_from_above) {
     target_above = std::move(arrived.gradients.back());
     arrived.gradients.pop_back();
   }
-  const bool is_one = plan().is_merged() && !arrived.gradients.empty();
+  const bool is_one =
+      plan().gradients.are_merged() && !arrived.gradients.empty();
   const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
   PendingBackward asked = opened(action, std::move(arrived.returned));
   const Flight& flight = asked.flight;
@@ -70,7 +71,7 @@ PendingBackward Seat::ask_above(const Action& action) {
   unchanged.check(fmt::format("the policy above block {}", block()));
   if (brings_losses())
     asked.losses = is_last() ? losses_of(asked) : std::move(arrived.losses);
-  if (plan().learns)
+  if (plan().lower.learns)
     asked.lesson = {
         leaves_of(features, false),
         flight.labels,
@@ -118,14 +119,15 @@ void Seat::backward(const Action& action) {
   if (plan().sweeps) return sweep(action);
   if (plan().rounds() > 1) return visit(action);
   PendingBackward asked = ask_above(action);
-  const PullResult pulled =
-      vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
+  const PullResult pulled = vjp(asked.graph, asked.flight.inputs,
+                                plan().gradients.leaving, asked.pulls);
   tell_source(action, asked);
   apply(action, asked, pulled.parameters);
   DownPayload down = down_of(pulled.inputs, asked.flight.inputs);
   down.losses = asked.losses;
   send_down(action, down);
-  if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
+  if (plan().lower.learns)
+    held_.lessons[action.batch] = std::move(asked.lesson);
 }
 
 void Seat::backward_input(const Action& action) {
@@ -134,8 +136,8 @@ void Seat::backward_input(const Action& action) {
                block());
   PendingBackward asked = ask_above(action);
   const std::vector<Tensors> pulled =
-      vjp_inputs(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls,
-                 asked.halves);
+      vjp_inputs(asked.graph, asked.flight.inputs, plan().gradients.leaving,
+                 asked.pulls, asked.halves);
   send_down(action, down_of(pulled, asked.flight.inputs));
   held_.halves.emplace(action.batch, std::move(asked));
   note_memory();
@@ -146,7 +148,8 @@ void Seat::backward_weights(const Action& action) {
   Tensors pulled = vjp_weights(asked.pulls, asked.halves);
   pulled.resize(asked.graph.parameters.size());
   apply(action, asked, pulled);
-  if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
+  if (plan().lower.learns)
+    held_.lessons[action.batch] = std::move(asked.lesson);
 }
 
 void Seat::check_staleness(const Action& action) const {

@@ -82,7 +82,7 @@ void Seat::send_up(Message message, const Tensors& outputs,
   if (message.kind == MessageKind::activation) {
     const auto samples = fed.attachments.find(kSampleIds);
     pack_up(
-        outputs, fed, plan().relays,
+        outputs, fed, plan().lower.relays,
         coded_above_.activation(
             message.batch % plan().micro_batches.in_turn(),
             samples != fed.attachments.end() ? samples->second : at::Tensor()),
@@ -144,7 +144,7 @@ DownPayload Seat::down_of(std::vector<Tensors> gradients,
   if (!plan().forwards_data())
     for (Tensors& way : gradients) way = masked(way, inputs, coded_below_.up());
   DownPayload down{std::move(gradients)};
-  if (plan().returns_input) down.returned = leaves_of(inputs, false);
+  if (plan().gradients.returns_input) down.returned = leaves_of(inputs, false);
   if (plan().answers()) down.answer = ends().upper->answer(block_);
   return down;
 }
@@ -189,8 +189,8 @@ void Seat::send_down(const Action& action, const DownPayload& down,
 std::int64_t Seat::under_way_below() const {
   // The plan of its first replica, which is that of all.
   const BlockPlan& below = by_block(run_plan().blocks, block() - 1);
-  return below.in_flight > 0
-             ? below.in_flight - 1
+  return below.free.in_flight > 0
+             ? below.free.in_flight - 1
              : (gradient_taken_after(below).value_or(0) - plan().delay) *
                    plan().micro_batches.in_turn();
 }

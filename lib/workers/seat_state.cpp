@@ -30,8 +30,8 @@ NamedTensors Seat::state() const {
   save_number(phase_, me + ".phase", all);
   save_number(block_.first_layer(), me + ".first_layer", all);
   save_number(number_of(plan().weights), me + ".weights", all);
-  if (plan().in_flight > 0)
-    save_number(plan().in_flight, me + ".in_flight", all);
+  if (plan().free.in_flight > 0)
+    save_number(plan().free.in_flight, me + ".in_flight", all);
   if (plan().micro_batches.by_arrival)
     save_number(ledger_.updates(), me + ".updates", all);
   view_->save(name_in_state("views"), all);
@@ -95,7 +95,7 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
 std::vector<std::int64_t> Seat::sent_in(const SavedState& saved) const {
   std::vector<std::int64_t> batches =
       saved.numbers_below(name_in_state("sent"));
-  if (plan().in_flight == 0) return batches;
+  if (plan().free.in_flight == 0) return batches;
   const std::vector<std::int64_t> awaited = awaited_below(saved);
   std::erase_if(batches, [&](std::int64_t batch) {
     return !std::binary_search(awaited.begin(), awaited.end(), batch);
@@ -111,7 +111,7 @@ std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
     return saved.numbers_below(fmt::format("{}.{}", what, below));
   };
   std::vector<std::int64_t> awaited = batches("flights");
-  if (by_block(run_plan().blocks, block() - 1).gradient_from_above)
+  if (by_block(run_plan().blocks, block() - 1).gradients.from_above)
     return awaited;
   const std::vector<std::int64_t> lessons = batches("lessons");
   awaited.insert(awaited.begin(), lessons.begin(), lessons.end());
@@ -147,7 +147,7 @@ void Seat::start(const Grant& first) {
   if (average_) average_->begin(trained_.tensors());
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
-  if (plan().in_flight > 0) return start_free(first);
+  if (plan().free.in_flight > 0) return start_free(first);
   const std::map<std::int64_t, DownPayload> sent = sent_down_.take();
   for (const Transfer& transfer :
        in_flight(run_plan(), first.first_turn, first.first_batch))
@@ -226,7 +226,7 @@ void Seat::finish() {
   log_.settle();
   log_.write(costs());
   log_.staleness();
-  if (plan().inbox_above.drops()) log_.dropped(ports_.dropped());
+  if (plan().free.inbox_above.drops()) log_.dropped(ports_.dropped());
   // What was learned after the last update. The record is about the turn that
   // would be next, so that a resume from before it forgets it.
   const std::int64_t next = last_turn_ + 1;

@@ -81,7 +81,7 @@ void Seat::hash(const Action& action) {
 void Seat::learn(const Action& action) {
   last_turn_ = action.turn;
   PendingLesson batch = held_.take_lesson(action.batch);
-  if (!plan().gradient_from_above) {
+  if (!plan().gradients.from_above) {
     DownPayload arrived = receive_from_above(action);
     if (!arrived.gradients.empty())
       batch.from_above = std::move(arrived.gradients.front());

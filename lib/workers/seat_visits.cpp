@@ -27,7 +27,7 @@ PendingBackward Seat::ask_own(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
   PendingBackward asked = opened(action);
-  const std::vector<GradientPart>& parts = plan().parts;
+  const std::vector<GradientPart>& parts = plan().gradients.parts;
   if (std::none_of(parts.begin(), parts.end(),
                    [](const GradientPart& part) { return part.own; }))
     return asked;
@@ -54,15 +54,17 @@ void Seat::visit(const Action& action) {
   if (action.round == 0) held_.halves.emplace(action.batch, ask_own(action));
   PendingBackward& asked = held_.halves.at(action.batch);
   std::vector<Pull> pulls;
-  if (mine.own) add_part(plan().parts.front(), asked.signal.gradients, pulls);
+  if (mine.own)
+    add_part(plan().gradients.parts.front(), asked.signal.gradients, pulls);
   for (const Arrival& from : mine.arrivals)
-    add_part(plan().arriving(from.way),
+    add_part(plan().gradients.arriving(from.way),
              ends().lower->passed(
                  receive_from_above(action, from.round).gradients.at(from.way)),
              pulls);
   const bool is_last = action.round + 1 == plan().rounds();
-  const PullResult pulled = vjp(asked.graph, asked.flight.inputs,
-                                plan().leaving, pulls, /*keep_graph=*/!is_last);
+  const PullResult pulled =
+      vjp(asked.graph, asked.flight.inputs, plan().gradients.leaving, pulls,
+          /*keep_graph=*/!is_last);
   add_to(asked.parameters, pulled.parameters);
   if (mine.leaving != GradientPart::kStays)
     send_down(action, down_of(pulled.inputs, asked.flight.inputs));
@@ -139,7 +141,7 @@ void Seat::sweep(const Action& action) {
                     .applied = mine.applied,
                     .leaving = mine.leaving};
     const PullResult pulled =
-        vjp(asked.graph, asked.flight.inputs, plan().leaving, {pull});
+        vjp(asked.graph, asked.flight.inputs, plan().gradients.leaving, {pull});
     asked.parameters = pulled.parameters;
     if (leaves) send_down(action, down_of(pulled.inputs, asked.flight.inputs));
   }

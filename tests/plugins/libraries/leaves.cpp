@@ -19,7 +19,8 @@ bool says(const char* variable, std::string_view value) {
   return own != nullptr && own == value;
 }
 
-/// Whether a thread of the process is at work, and may use what exit() destroys.
+/// Whether a thread of the process is at work, and may use what exit()
+/// destroys.
 bool is_in_a_turn = false;
 
 /// Is destroyed by exit() before what was there when the plug-in was loaded.
