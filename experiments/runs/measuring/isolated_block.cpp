@@ -19,7 +19,7 @@
 #include "lib/metrics/time_spent.h"
 #include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 namespace sluice {
 namespace {

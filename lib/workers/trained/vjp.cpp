@@ -1,4 +1,4 @@
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 #include <algorithm>
 #include <utility>
