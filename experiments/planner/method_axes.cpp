@@ -154,7 +154,7 @@ void run_trial(const Experiment& experiment, MethodAxes& axes) {
 int blocks_with_own_signals(const RunPlan& plan) {
   int count = 0;
   for (int k = 1; k < plan.depth(); ++k) {
-    const auto& parts = by_block(plan.blocks, k).parts;
+    const auto& parts = by_block(plan.blocks, k).gradients.parts;
     const bool has_own =
         std::any_of(parts.begin(), parts.end(),
                     [](const GradientPart& part) { return part.own; });

@@ -53,10 +53,11 @@ class MadeUpBatch {
     PolicyWork work;
     if (is_asked(plan))
       work.signal = count_products([&] {
-        const bool takes = plan.gradient_from_above && plan.is_merged();
+        const bool takes =
+            plan.gradients.from_above && plan.gradients.are_merged();
         lower_->signal(context(features, takes ? gradient : Tensors()));
       });
-    if (plan.learns)
+    if (plan.lower.learns)
       work.learn = count_products([&] {
         lower_->learn(context(leaves_of(features, false), gradient));
       });
@@ -68,8 +69,8 @@ class MadeUpBatch {
  private:
   /// A reach may leave the block's own loss out.
   static bool is_asked(const BlockPlan& plan) {
-    return plan.is_merged() ||
-           std::any_of(plan.parts.begin(), plan.parts.end(),
+    return plan.gradients.are_merged() ||
+           std::any_of(plan.gradients.parts.begin(), plan.gradients.parts.end(),
                        [](const GradientPart& part) { return part.own; });
   }
 
@@ -90,7 +91,7 @@ class MadeUpBatch {
 
   Attachments attachments() const {
     Attachments all;
-    for (const std::string& name : lower_->traits().attachments)
+    for (const std::string& name : lower_->traits().lower.attachments)
       all[name] = name == kSampleIds ? rows() : input();
     return all;
   }

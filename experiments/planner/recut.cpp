@@ -59,7 +59,7 @@ std::vector<Part> parts_of(const Experiment& experiment) {
 /// Whether the block trains on a loss of its own.
 bool has_head(const RunPlan& plan, std::size_t k) {
   return static_cast<int>(k) + 1 < plan.depth() &&
-         !plan.blocks[k].gradient_from_above;
+         !plan.blocks[k].gradients.from_above;
 }
 
 /// Mean costs of boundaries, beside those of layers.
@@ -155,7 +155,7 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
     const BlockPlan& mine = to.plans.front().blocks[k];
     if (has_head(to.plans.front(), k) && heads > 0)
       block.head = extra.head / heads;
-    if (mine.learns) block.seconds[Op::learn] = extra.learn / boundaries;
+    if (mine.lower.learns) block.seconds[Op::learn] = extra.learn / boundaries;
     if (mine.forwards_data())
       block.seconds[Op::learn_input] = extra.learn_input / boundaries;
     made.push_back(block);

@@ -26,7 +26,7 @@
 namespace sluice {
 
 /// Which visit of a batch asks a lower end, where the backward is made of
-/// several (Traits::sweeps).
+/// several (LowerTraits::sweeps).
 struct Visit {
   std::int64_t round = 0;
   bool goes_back = true;  ///< whether the signal is taken back
@@ -46,8 +46,8 @@ struct BatchContext {
   /// losses separate: then signal() returns only the end's own part.
   const Tensors& from_above;
   Pass pass = {};
-  /// The tensors of traits().attachments that came up with the batch, on the
-  /// block's device.
+  /// The tensors of traits().lower.attachments that came up with the batch, on
+  /// the block's device.
   Attachments attachments = {};
   /// The gradient that block k+1 sent as the synthesizers' target; empty unless
   /// it differs from `from_above`.
@@ -113,8 +113,8 @@ class Lower : public BoundaryEnd {
   /// Properties of the boundary from which schedules are made, for both ends.
   virtual Traits traits() const = 0;
   /// What goes up of a training batch: h_k, which has a graph, or something in
-  /// its place, only with traits().publishes. Called once in each forward.
-  /// `attachments` are those of BatchContext.
+  /// its place, only with traits().lower.publishes. Called once in each
+  /// forward. `attachments` are those of BatchContext.
   virtual Tensors publish(std::int64_t /*batch*/, const Tensors& features,
                           const Attachments& /*attachments*/) {
     return features;
@@ -137,7 +137,7 @@ class Lower : public BoundaryEnd {
   /// with lam_target.
   virtual Tensors passed(const Tensors& from_above) { return from_above; }
   /// Called once for each batch after its signal(), with what has arrived from
-  /// above for it; only with traits().learns.
+  /// above for it; only with traits().lower.learns.
   virtual Lesson learn(const BatchContext& /*context*/) { return {}; }
   /// Parameters of the end ("heads.3.classifier.weight"); the block's optimizer
   /// steps them together with the block's own weights.

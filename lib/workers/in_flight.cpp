@@ -146,7 +146,7 @@ void BatchesInFlight::restore(
         .labels = list(name + ".label").at(0),
         .pass = pass_for(batch),
         .version = saved.number(name + ".version")};
-    for (const std::string& what : plan.keeps)
+    for (const std::string& what : plan.lower.keeps)
       flight.attachments[what] = list(fmt::format("{}.{}", name, what)).at(0);
     view.restore(flight, list(name + ".weight"));
     flights.emplace(batch, std::move(flight));
@@ -158,7 +158,7 @@ void BatchesInFlight::restore(
                          list(name + ".gradient"), pass_for(batch)};
     const std::string answer = fmt::format("{}.{}", name, kAnswer);
     if (saved.has(answer + ".count")) lesson.answer = list(answer);
-    for (const std::string& what : plan.keeps)
+    for (const std::string& what : plan.lower.keeps)
       lesson.attachments[what] = list(fmt::format("{}.{}", name, what)).at(0);
     lessons.emplace(batch, std::move(lesson));
   }

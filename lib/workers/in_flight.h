@@ -12,7 +12,7 @@
 #include "lib/metrics/memory_use.h"
 #include "lib/schedules/plan/ledger.h"
 #include "lib/weights/weight_view.h"
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 namespace sluice {
 

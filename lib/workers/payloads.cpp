@@ -34,7 +34,7 @@ Payload unpack_up(const Message& message, const BlockPlan& plan,
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(message.kind), labels.size());
   Payload payload{unpack(message, "h", coding, device), labels[0]};
-  for (const auto* names : {&plan.keeps, &plan.relays})
+  for (const auto* names : {&plan.lower.keeps, &plan.lower.relays})
     for (const std::string& name : *names)
       if (const Tensors found = unpack(message, name); !found.empty())
         payload.attachments[name] = found[0];
@@ -54,11 +54,11 @@ void pack_down(const DownPayload& down, const Coding& coding,
 DownPayload unpack_down(const Message& message, const BlockPlan& sender,
                         const Coding& coding, const c10::Device& device) {
   DownPayload down;
-  for (int way = 0; way < sender.leaving; ++way)
+  for (int way = 0; way < sender.gradients.leaving; ++way)
     down.gradients.push_back(unpack(
         message, gradient_name(static_cast<std::size_t>(way)), coding, device));
   if (sender.answers()) down.answer = unpack(message, kAnswer, nullptr, device);
-  if (sender.returns_input)
+  if (sender.gradients.returns_input)
     down.returned = unpack(message, kReturned, nullptr, device);
   return down;
 }

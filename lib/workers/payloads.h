@@ -19,7 +19,7 @@ namespace sluice {
 struct DownPayload {
   std::vector<Tensors> gradients = {};  ///< by GradientPart::leaving
   Tensors answer = {};                  ///< Upper::answer()
-  Tensors returned = {};                ///< the input, BlockPlan::returns_input
+  Tensors returned = {};  ///< the input, GradientFlow::returns_input
   /// Float64 [N], on the host: the last block's loss of each sample, on its way
   /// to the source. Undefined where no source asks.
   at::Tensor losses = {};

@@ -16,15 +16,16 @@ Ports::Ports(const RunPlan& plan, int seat, Link below, Link above,
     : seat_(seat),
       neighbours_(plan, seat),
       names_(seat_names(plan)),
-      slow_consumer_(by_block(plan.blocks, seat).inbox_above.slow_consumer),
+      slow_consumer_(
+          by_block(plan.blocks, seat).free.inbox_above.slow_consumer),
       below_(std::move(below)),
       above_(std::move(above)),
       clock_(clock),
       timeline_(timeline),
       patience_(patience),
-      inbox_(make_inbox(by_block(plan.blocks, seat).inbox_below,
+      inbox_(make_inbox(by_block(plan.blocks, seat).free.inbox_below,
                         by_block(plan.blocks, seat).block)),
-      has_gaps_(!inbox_ && by_block(plan.blocks, seat).has_gaps) {}
+      has_gaps_(!inbox_ && by_block(plan.blocks, seat).free.has_gaps) {}
 
 Message Ports::from_below(MessageKind kind, const Action& action) {
   return expected(*below_.receiver, neighbours_.below(kind, action.batch), kind,

@@ -37,7 +37,7 @@ FLOORS = [
      "experiments/data/order"},
     {"lib/workers/exchanges", "experiments/data/change"},
     {"lib/workers"},
-    {"lib/engines"},
+    {"lib/engines", "lib/workers/ops"},
     {"experiments/data/sets"},
     {"experiments/data/drawn", "experiments/data/fetch"},
     {"experiments/data"},

@@ -63,8 +63,8 @@ std::string not_encrypted(const asio::ip::address& address) {
       address.to_string());
 }
 
-bool allowed(const asio::ip::address& address, Reach reach) {
-  return reach == Reach::any_host || address.is_loopback();
+bool allowed(const asio::ip::address& address, PeerHosts peers) {
+  return peers == PeerHosts::any_host || address.is_loopback();
 }
 
 // The address from which this host reaches that one. Nothing is sent.
@@ -96,14 +96,14 @@ tcp::endpoint endpoint_to_listen_at(asio::io_context& io, const Place& place) {
           own.port};
 }
 
-void check_listening(const tcp::endpoint& endpoint, Reach reach) {
+void check_listening(const tcp::endpoint& endpoint, PeerHosts peers) {
   if (endpoint.address().is_unspecified()) {
     throw UserError(
         "can't listen at '{}', which is every address of this host: name the "
         "one by which the other hosts reach it",
         endpoint.address().to_string());
   }
-  if (!allowed(endpoint.address(), reach)) {
+  if (!allowed(endpoint.address(), peers)) {
     throw UserError("can't listen: {}", not_encrypted(endpoint.address()));
   }
 }
@@ -167,10 +167,10 @@ TcpAddress parse_tcp_address(std::string_view text) {
 }
 
 Listener listen_over_tcp(asio::io_context& io, const Place& place,
-                         Reach reach) {
+                         PeerHosts peers) {
   try {
     const tcp::endpoint endpoint = endpoint_to_listen_at(io, place);
-    check_listening(endpoint, reach);
+    check_listening(endpoint, peers);
     tcp::acceptor acceptor(
         io, endpoint.protocol(),
         make_socket(endpoint.protocol().family(), SOCK_STREAM));
@@ -194,7 +194,7 @@ void check_tcp_host(const std::string& host) {
     Place place;
     place.host = host;
     const tcp::endpoint endpoint = endpoint_to_listen_at(io, place);
-    check_listening(endpoint, Reach::any_host);
+    check_listening(endpoint, PeerHosts::any_host);
     tcp::acceptor acceptor(
         io, endpoint.protocol(),
         make_socket(endpoint.protocol().family(), SOCK_STREAM));
@@ -207,12 +207,12 @@ void check_tcp_host(const std::string& host) {
   }
 }
 
-asio::awaitable<Socket> connect_over_tcp(std::string address, Reach reach) {
+asio::awaitable<Socket> connect_over_tcp(std::string address, PeerHosts peers) {
   const std::vector<tcp::endpoint> endpoints =
       co_await endpoints_of(parse_tcp_address(address));
   std::string reason;
   for (const tcp::endpoint& endpoint : endpoints) {
-    if (!allowed(endpoint.address(), reach)) {
+    if (!allowed(endpoint.address(), peers)) {
       throw LinkError("can't connect: {}", not_encrypted(endpoint.address()));
     }
     tcp::socket socket(co_await asio::this_coro::executor, endpoint.protocol(),
@@ -230,11 +230,12 @@ asio::awaitable<Socket> connect_over_tcp(std::string address, Reach reach) {
 Transport tcp_transport() {
   return {.listen =
               [](asio::io_context& io, const Place& place) {
-                return listen_over_tcp(io, place, Reach::this_host);
+                return listen_over_tcp(io, place, PeerHosts::this_host);
               },
           .connect =
               [](std::string address) {
-                return connect_over_tcp(std::move(address), Reach::this_host);
+                return connect_over_tcp(std::move(address),
+                                        PeerHosts::this_host);
               },
           .open = open_link,
           .checksum = true,

@@ -26,20 +26,20 @@ struct TcpAddress {
 TcpAddress parse_tcp_address(std::string_view text);
 
 /// Hosts that may be at the other end.
-enum class Reach : std::uint8_t {
+enum class PeerHosts : std::uint8_t {
   this_host,  ///< loopback only: nothing is encrypted
   any_host,
 };
 
-/// Throws UserError: also for an address that `reach` doesn't allow.
+/// Throws UserError: also for an address that `peers` doesn't allow.
 Listener listen_over_tcp(boost::asio::io_context& io, const Place& place,
-                         Reach reach);
+                         PeerHosts peers);
 /// Throws UserError when no rank 0 can listen at `host`. No peer can connect
 /// meanwhile, and take this for the real listener.
 void check_tcp_host(const std::string& host);
 /// Throws LinkError.
 boost::asio::awaitable<Socket> connect_over_tcp(std::string address,
-                                                Reach reach);
+                                                PeerHosts peers);
 
 /// Tries until a process accepts connections there, since the peer may not have
 /// come so far yet. Throws LinkError when none does in time.

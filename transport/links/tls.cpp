@@ -166,11 +166,12 @@ asio::awaitable<void> Tls::write_collected(const Stream::MoveCallback* moved) {
 Transport tls_transport() {
   return {.listen =
               [](asio::io_context& io, const Place& place) {
-                return listen_over_tcp(io, place, Reach::any_host);
+                return listen_over_tcp(io, place, PeerHosts::any_host);
               },
           .connect =
               [](std::string address) {
-                return connect_over_tcp(std::move(address), Reach::any_host);
+                return connect_over_tcp(std::move(address),
+                                        PeerHosts::any_host);
               },
           .open = open_link,
           .encrypted = true,

@@ -78,7 +78,7 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
 /// beside them.
 void add_returned_inputs(Experiment& experiment) {
   for (const BlockPlan& block : experiment.plans.front().blocks)
-    if (block.replica == 1 && block.returns_input)
+    if (block.replica == 1 && block.gradients.returns_input)
       by_block(experiment.costs.bytes, block.block - 1).gradient +=
           bytes_of_features(
               experiment.model, by_block(experiment.ranges, block.block - 1),

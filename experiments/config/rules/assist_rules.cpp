@@ -62,8 +62,8 @@ void check_schedule_of_assistant(const Experiment& experiment,
 /// once in every epoch.
 void check_nothing_is_kept(const RunPlan& plan, const Fields& top) {
   for (const BlockPlan& block : plan.blocks)
-    if (std::find(block.keeps.begin(), block.keeps.end(), kSampleIds) !=
-        block.keeps.end())
+    if (std::find(block.lower.keeps.begin(), block.lower.keeps.end(),
+                  kSampleIds) != block.lower.keeps.end())
       top.reject(
           "boundary",
           fmt::format("data.assist skips samples in some epochs and has others "
@@ -78,7 +78,7 @@ void check_nothing_is_kept(const RunPlan& plan, const Fields& top) {
 void check_way_of_losses(const RunPlan& plan, const Fields& top) {
   for (const BlockPlan& block : plan.blocks) {
     const bool is_last = block.block == plan.depth();
-    const bool comes = is_last || block.gradient_from_above;
+    const bool comes = is_last || block.gradients.from_above;
     const bool goes = block.block == 1 || block.gradient_to_below();
     if (comes && goes && block.rounds() == 1 && !block.forwards_data())
       continue;

@@ -18,8 +18,8 @@ int changed_block(const Plans& plans) {
     for (std::size_t k = 0; k < plan.blocks.size(); ++k) {
       const BlockPlan& now = plan.blocks[k];
       const BlockPlan& first = plans.front().blocks[k];
-      if (now.inbox_below != first.inbox_below ||
-          now.inbox_above != first.inbox_above)
+      if (now.free.inbox_below != first.free.inbox_below ||
+          now.free.inbox_above != first.free.inbox_above)
         return now.block;
     }
   return 0;

@@ -47,7 +47,7 @@ bool need(const Plans& plans, const char* attachment) {
             return std::find(names.begin(), names.end(), attachment) !=
                    names.end();
           };
-          return has(block.keeps) || has(block.relays);
+          return has(block.lower.keeps) || has(block.lower.relays);
         });
   });
 }

@@ -31,7 +31,7 @@ void for_each_policy(const Experiment& experiment,
 void check_statistics(const Experiment& experiment, const BlockPlan& block,
                       const Fields& top) {
   const bool replays = block.delay > 0 && block.weights.replays();
-  if (!replays || block.statistics) return;
+  if (!replays || block.weights.statistics) return;
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (has_batch_norm(experiment, experiment.ranges.at(index)))
     top.reject("boundary",
@@ -102,9 +102,9 @@ void check_view(const Experiment& experiment, const BlockPlan& block,
                fmt::format("block {}: {}", block.block, error.what()));
   }
   const bool has_head =
-      std::any_of(block.parts.begin(), block.parts.end(),
+      std::any_of(block.gradients.parts.begin(), block.gradients.parts.end(),
                   [](const GradientPart& part) { return part.own; });
-  if (has_head && block.gradient_from_above &&
+  if (has_head && block.gradients.from_above &&
       !experiment.optimizers.at(index).correction.empty())
     top.reject("optimizer",
                fmt::format("block {} has a loss of its own, whose gradient is "

@@ -154,7 +154,7 @@ void check_adoption(const Experiment& experiment, const Fields& top) {
                "whole gradients: set order = 'turns', or blocks = 1");
   for (const BlockPlan& block : blocks_of_phases(experiment)) {
     const bool comes =
-        block.block == experiment.blocks() || block.gradient_from_above;
+        block.block == experiment.blocks() || block.gradients.from_above;
     const bool goes = block.block == 1 || block.gradient_to_below();
     if (comes && goes && block.rounds() == 1 && block.delay == 0) continue;
     top.reject(

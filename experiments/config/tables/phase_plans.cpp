@@ -32,7 +32,7 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
         is_reversible(experiment, by_block(experiment.ranges, block.block)))
       continue;
     block.weights.rebuilds = false;
-    plan.blocks[i + 1].returns_input = false;
+    plan.blocks[i + 1].gradients.returns_input = false;
   }
 }
 
@@ -104,12 +104,12 @@ void add_codec(const Experiment& experiment, int block, Traits& traits) {
     refuse(
         "and with a buffer or slow_consumer the block above doesn't see each "
         "batch once");
-  if (traits.sweeps.are_several())
+  if (traits.lower.sweeps.are_several())
     refuse("and with several steps the policy sends batches several times");
   check_sample_ids(experiment, block,
                    fmt::format("its codec '{}'", codecs.up->name()), "");
   codecs.up->sender(codec_site(experiment, block));  // whether it can be made
-  std::vector<std::string>& names = traits.attachments;
+  std::vector<std::string>& names = traits.lower.attachments;
   if (std::find(names.begin(), names.end(), kSampleIds) == names.end())
     names.emplace_back(kSampleIds);
 }
@@ -172,7 +172,8 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       const MakeBoundary& make = boundary.make;
       const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
-      check_attachments(experiment, block, boundary, traits.back().attachments);
+      check_attachments(experiment, block, boundary,
+                        traits.back().lower.attachments);
       add_codec(experiment, block, traits.back());
       // Made once, to see that the upper end can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);

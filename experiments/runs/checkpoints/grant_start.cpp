@@ -36,11 +36,11 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
         saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
   };
   const std::string me = fmt::format("workers.{}.", plan.block);
-  const bool is_free = plan.in_flight > 0;
+  const bool is_free = plan.free.in_flight > 0;
   if (saved.has(me + "in_flight") != is_free || !saved.has(me + "weights") ||
       saved.number(me + "weights") != number_of(plan.weights))
     return false;
-  if (is_free) return count("flights") + count("lessons") < plan.in_flight;
+  if (is_free) return count("flights") + count("lessons") < plan.free.in_flight;
   const std::int64_t in_turn = plan.micro_batches.in_turn();
   return count("flights") <= plan.delay * in_turn &&
          count("lessons") <= (turns_in_flight(plan) - plan.delay) * in_turn;

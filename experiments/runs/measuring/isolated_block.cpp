@@ -19,7 +19,7 @@
 #include "lib/metrics/time_spent.h"
 #include "lib/tensors/gpu/staged_sender.h"
 #include "lib/tensors/pack.h"
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 namespace sluice {
 namespace {
@@ -143,7 +143,7 @@ const records::Block& IsolatedBlock::costs() const {
 /// Sends the block the messages that the action waits for.
 void IsolatedBlock::supply(const Action& action) {
   const auto& mine = by_block(plan().blocks, block_);
-  if (mine.inbox_below.buffer && action.op == Op::forward)
+  if (mine.free.inbox_below.buffer && action.op == Op::forward)
     for (; arrived_ < action.arrived; ++arrived_)
       give(*below_.sender, *activation_, arrived_);
   for (const Transfer& need : needs_of(plan(), block_, action)) {
@@ -170,11 +170,11 @@ const Message& IsolatedBlock::gradient() {
     const BlockPlan& above = by_block(plan().blocks, block_ + 1);
     const BoundaryCodecs codecs = codecs_above(experiment_, block_);
     const Tensors features = unpack(*sent_up_, "h", codecs.up.get());
-    gradient_ =
-        gradients_like(features, plan(), above.leaving, codecs.down.get());
+    gradient_ = gradients_like(features, plan(), above.gradients.leaving,
+                               codecs.down.get());
     if (above.answers())
       pack(answer_above(experiment_, block_), kAnswer, gradient_);
-    if (above.returns_input) pack(features, kReturned, gradient_);
+    if (above.gradients.returns_input) pack(features, kReturned, gradient_);
     if (experiment_.assist.is_on())
       pack({at::zeros({features.front().size(0)}, at::kDouble)}, kLosses,
            gradient_);

@@ -18,7 +18,7 @@ std::int64_t full_turn(const RunPlan& plan) {
   std::int64_t longest = 0;
   for (const BlockPlan& block : plan.blocks)
     longest = std::max({longest, turns_in_flight(block), block.accumulate - 1,
-                        block.in_flight});
+                        block.free.in_flight});
   return longest;
 }
 

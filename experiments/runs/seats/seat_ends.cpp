@@ -41,7 +41,7 @@ std::pair<Link, Link> link_for(const Experiment& experiment,
   // has been sent all the same: the seat fetches them later, so the channel
   // must hold all.
   const bool waits_for_its_time =
-      !by_block(plans, seats.upper).inbox_below.is_plain();
+      !by_block(plans, seats.upper).free.inbox_below.is_plain();
   if (waits_for_its_time && experiment.engine == Engine::virtual_time)
     capacity.up = std::numeric_limits<std::size_t>::max();
   auto [below, above] =

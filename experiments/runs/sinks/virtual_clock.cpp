@@ -23,7 +23,8 @@ std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
   if (!runs_free(plan)) return in_flight(plan, turn, 0);
   std::vector<Transfer> all;
   for (const BlockPlan& block : plan.blocks)
-    for (std::int64_t batch = std::max<std::int64_t>(0, turn - block.in_flight);
+    for (std::int64_t batch =
+             std::max<std::int64_t>(0, turn - block.free.in_flight);
          batch < turn; ++batch)
       all.push_back(
           {MessageKind::gradient, block.seat() + 1, block.seat(), batch});

@@ -72,15 +72,16 @@ class AuxiliaryVariable final : public Lower {
         batches_per_epoch_(site.batches_per_epoch) {}
 
   Traits traits() const override {
-    Traits traits{.publishes = true};
+    Traits traits{.lower = {.publishes = true}};
     if (options_.order == VariablesOrder::weights_first) {
       traits.cut = traits.own = true;
-      traits.learns = traits.from_above = options_.steps > 0;
+      traits.lower.learns = traits.from_above = options_.steps > 0;
     } else {
-      traits.sweeps = {.steps = options_.steps,
-                       .at_once = options_.order == VariablesOrder::at_once};
+      traits.lower.sweeps = {
+          .steps = options_.steps,
+          .at_once = options_.order == VariablesOrder::at_once};
     }
-    if (is_kept()) traits.attachments = {kSampleIds};
+    if (is_kept()) traits.lower.attachments = {kSampleIds};
     return traits;
   }
 

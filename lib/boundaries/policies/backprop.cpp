@@ -16,7 +16,7 @@ MakeBoundary configure_backprop(Fields& options, const PlugIns&) {
        .unit = "blocks",
        .min = 0,
        .max = 1000});
-  if (reach > 0) traits.reach = reach;
+  if (reach > 0) traits.reach.blocks = reach;
   return from_above(traits);
 }
 

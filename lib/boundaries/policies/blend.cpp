@@ -23,7 +23,7 @@ struct WeightedPolicy {
 
 bool same_way_down(const Traits& left, const Traits& right) {
   return left.delay == right.delay && left.weights == right.weights &&
-         left.order == right.order && left.statistics == right.statistics;
+         left.order == right.order;
 }
 
 class Blend final : public Lower {
@@ -37,29 +37,31 @@ class Blend final : public Lower {
       const Traits traits = source.policy->traits();
       // Backprop of weight 0 is never used; a synthesizer's target would be.
       if (source.weight == 0 && !traits.cut) continue;
-      if (!traits.cut && traits.reach != kUnbounded)
+      if (!traits.cut && traits.reach.blocks != kUnbounded)
         throw UserError("a blend can't hold a source with a reach");
       blended.own = blended.own || traits.own || traits.cut;
       blended.from_above = blended.from_above || traits.from_above;
-      if (traits.learns)
-        blended.learns_by_steps = traits.learns_by_steps &&
-                                  (blended.learns_by_steps || !blended.learns);
-      blended.learns = blended.learns || traits.learns;
-      for (const std::string& name : traits.attachments)
-        blended.attachments.push_back(name);
+      if (traits.lower.learns)
+        blended.lower.learns_by_steps =
+            traits.lower.learns_by_steps &&
+            (blended.lower.learns_by_steps || !blended.lower.learns);
+      blended.lower.learns = blended.lower.learns || traits.lower.learns;
+      for (const std::string& name : traits.lower.attachments)
+        blended.lower.attachments.push_back(name);
       if (traits.upper == UpperEnd::answers)
         throw UserError(
             "a blend can't hold a head that follows the layer above (man): "
             "weights come down its boundary, and no gradients");
-      if (traits.publishes)
+      if (traits.lower.publishes)
         throw UserError(
             "a blend can't hold an auxiliary variable: the block above would "
             "train on what the other sources know nothing of");
       if (traits.inbox.buffer)
         throw UserError("a blend can't hold a source with a buffer");
-      blended.target_delay =
-          std::max(blended.target_delay, traits.target_delay);
-      if (traits.lam_target) blended.lam_target = traits.lam_target;
+      blended.lower.target_delay =
+          std::max(blended.lower.target_delay, traits.lower.target_delay);
+      if (traits.lower.lam_target)
+        blended.lower.lam_target = traits.lower.lam_target;
       if (traits.upper == UpperEnd::from_data)
         throw UserError(
             "a blend can't hold a source with an unlock: a gradient from above "
@@ -72,7 +74,6 @@ class Blend final : public Lower {
       blended.cut = false;
       blended.delay = traits.delay;
       blended.weights = traits.weights;
-      blended.statistics = traits.statistics;
       blended.order = traits.order;
     }
     return blended;
@@ -122,7 +123,7 @@ class Blend final : public Lower {
   Lesson learn(const BatchContext& context) override {
     Lesson all;
     for (const WeightedPolicy& source : sources_) {
-      if (!source.policy->traits().learns) continue;
+      if (!source.policy->traits().lower.learns) continue;
       Lesson one = source.policy->learn(context);
       all.gradients.insert(all.gradients.end(), one.gradients.begin(),
                            one.gradients.end());

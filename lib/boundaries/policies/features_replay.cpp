@@ -7,7 +7,7 @@ namespace sluice {
 
 MakeBoundary configure_features_replay(Fields& options, const PlugIns&) {
   Traits traits{.delay = 1, .weights = weights_at_backward("current")};
-  read_statistics(options, traits.statistics);
+  read_statistics(options, traits.weights.statistics);
   return from_above(traits);
 }
 

@@ -21,7 +21,8 @@ MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
               {.text = "order of a turn: A is forward, backward, update; B is "
                        "backward, update, forward"});
   read_weights(options, views_of_delays(/*with_replay=*/true), traits.weights);
-  if (traits.weights.replays()) read_statistics(options, traits.statistics);
+  if (traits.weights.replays())
+    read_statistics(options, traits.weights.statistics);
   return from_above(traits, beta);
 }
 

@@ -27,14 +27,14 @@ class LocalLoss final : public Lower {
         attached_(*head_, "heads", layer),
         traits_(traits) {
     const Needs needs = head_->needs();
-    if (needs.raw_input) traits_.attachments = {kRawInput};
+    if (needs.raw_input) traits_.lower.attachments = {kRawInput};
     if (!needs.first_layer_above) return;
     if (!traits_.cut)
       throw UserError(
           "a head that follows the layer above its boundary goes with reach = "
           "0 only");
     traits_.from_above = true;
-    traits_.learns = true;
+    traits_.lower.learns = true;
     traits_.upper = UpperEnd::answers;
   }
 
@@ -62,7 +62,7 @@ class LocalLoss final : public Lower {
   }
 
   bool depends_on_batch_alone() const override {
-    return !traits_.learns && !head_->needs().host;
+    return !traits_.lower.learns && !head_->needs().host;
   }
 
   Lesson learn(const BatchContext& context) override {
@@ -87,7 +87,7 @@ class LocalLoss final : public Lower {
 
 Traits traits_of(std::int64_t reach, ReachRule rule) {
   if (reach == 0) return {.cut = true, .from_above = false, .own = true};
-  return {.own = true, .reach = reach, .rule = rule};
+  return {.own = true, .reach = {reach, rule}};
 }
 
 /// Options of the replay buffer; nothing where the config has no such table.

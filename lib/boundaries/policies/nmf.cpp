@@ -56,8 +56,8 @@ class NonNegativeFactors final : public Lower {
         batches_per_epoch_(site.batches_per_epoch) {}
 
   Traits traits() const override {
-    Traits traits{.publishes = true};
-    if (is_of_samples()) traits.attachments = {kSampleIds};
+    Traits traits{.lower = {.publishes = true}};
+    if (is_of_samples()) traits.lower.attachments = {kSampleIds};
     return traits;
   }
 

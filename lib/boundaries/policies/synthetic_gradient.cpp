@@ -38,11 +38,11 @@ class SyntheticGradient final : public Lower {
   Traits traits() const override {
     return {.cut = true,
             .own = true,
-            .learns = true,
-            .learns_by_steps = true,
-            .target_delay = options_.target_delay,
-            .upper = options_.unlocks ? UpperEnd::from_data : UpperEnd::plain,
-            .lam_target = options_.lam_target};
+            .lower = {.learns = true,
+                      .learns_by_steps = true,
+                      .target_delay = options_.target_delay,
+                      .lam_target = options_.lam_target},
+            .upper = options_.unlocks ? UpperEnd::from_data : UpperEnd::plain};
   }
 
   Signal signal(const BatchContext& context) override {

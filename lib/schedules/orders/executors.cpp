@@ -15,7 +15,7 @@ namespace {
 
 std::vector<ExecutorStep> steps_of_turn(const BlockPlan& plan,
                                         std::int64_t turn) {
-  return plan.steps(
+  return plan.placement.steps(
       plan.placement,
       plan.placement.executor_of(plan.block) - plan.placement.first,
       plan.micro_batches.batches_in(turn));

@@ -21,7 +21,7 @@ struct SeatAction {
 };
 
 /// BlockPlan::program of a block whose executor has an order: the block's own
-/// of BlockPlan::steps. A block from which no block below waits does a backward
+/// of Placement::steps. A block from which no block below waits does a backward
 /// whole, at its first half.
 BlockProgram own_steps(const BlockPlan& plan, const Grant& grant);
 

@@ -26,7 +26,8 @@ std::int64_t waiting(const Ledger& ledger) {
 FreeRunning::FreeRunning(std::vector<BlockPlan> phases)
     : phases_(std::move(phases)) {
   for (const BlockPlan& phase : phases_)
-    SLUICE_CHECK(phase.in_flight > 0, "block {} doesn't run free", phase.block);
+    SLUICE_CHECK(phase.free.in_flight > 0, "block {} doesn't run free",
+                 phase.block);
 }
 
 const BlockPlan& FreeRunning::plan() const {
@@ -56,9 +57,9 @@ bool FreeRunning::turns_are_over(const Ledger& ledger) const {
   if (next_ < end() || is_due(ledger)) return false;
   // A backward that waits for no gradient from above belongs to the turn of its
   // forward.
-  if (!plan().gradient_from_above && !ledger.with(Mark::in_flight).empty())
+  if (!plan().gradients.from_above && !ledger.with(Mark::in_flight).empty())
     return false;
-  return waiting(ledger) < (grant_.drain ? 1 : plan().in_flight);
+  return waiting(ledger) < (grant_.drain ? 1 : plan().free.in_flight);
 }
 
 /// A window that was incomplete when the pipe was drained is not applied.
@@ -133,7 +134,7 @@ std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
   using Waits = std::pair<Mark, Op>;
   constexpr Waits kBackward{Mark::in_flight, Op::backward};
   constexpr Waits kForLesson{Mark::lesson, Op::learn};
-  const bool has_target = plan().learns && plan().gradient_from_above;
+  const bool has_target = plan().lower.learns && plan().gradients.from_above;
   std::vector<Action> all;
   for (const auto& [mark, op] : has_target ? std::array{kForLesson, kBackward}
                                            : std::array{kBackward, kForLesson})
@@ -174,11 +175,11 @@ std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
 }
 
 bool FreeRunning::goes_by_arrival() const {
-  return plan().priority == Priority::arrival;
+  return plan().free.priority == Priority::arrival;
 }
 
 std::int64_t FreeRunning::room(const Ledger& ledger) const {
-  return plan().in_flight - waiting(ledger);
+  return plan().free.in_flight - waiting(ledger);
 }
 
 void FreeRunning::did(const Action& action) {
@@ -209,11 +210,11 @@ void FreeRunning::did(const Action& action) {
 void FreeRunning::begin_batch(std::int64_t batch) {
   if (!plan().micro_batches.by_arrival) return;
   begun_.push_back(batch);
-  if (std::ssize(begun_) > plan().in_flight) begun_.pop_front();
+  if (std::ssize(begun_) > plan().free.in_flight) begun_.pop_front();
 }
 
 void FreeRunning::see(const MessageHead& first) {
-  if (!plan().has_gaps) return;
+  if (!plan().free.has_gaps) return;
   // Actions that follow the turns of a grant, or belong to the next one, lie
   // behind all batches of this one.
   const bool says_batch = first.kind == MessageKind::activation ||
@@ -246,14 +247,13 @@ std::vector<std::int64_t> FreeRunning::behind(std::int64_t turn) const {
 }
 
 bool runs_free(const RunPlan& plan) {
-  return plan.blocks.front().in_flight > 0;
+  return plan.blocks.front().free.in_flight > 0;
 }
 
 bool can_be_continued(const RunPlan& plan) {
   return std::none_of(
-      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
-        return !block.inbox_below.is_plain() || !block.inbox_above.is_plain();
-      });
+      plan.blocks.begin(), plan.blocks.end(),
+      [](const BlockPlan& block) { return !block.free.has_plain_inboxes(); });
 }
 
 std::vector<BlockPlan> phases_of(const Plans& plans, int block) {
@@ -270,7 +270,7 @@ namespace {
 std::set<BatchRound> awaited(const BlockPlan& plan, const Ledger& ledger) {
   if (!gradient_taken_after(plan)) return {};
   std::set<BatchRound> batches = ledger.with(Mark::in_flight);
-  if (!plan.gradient_from_above)
+  if (!plan.gradients.from_above)
     batches.merge(std::set(ledger.with(Mark::lesson)));
   return batches;
 }
@@ -302,7 +302,7 @@ bool leaves_gaps(const InboxTraits& inbox, bool below) {
 /// Whether a block may be ahead of what it waits for. Without a delay the graph
 /// of a batch is that of its forward, and it is applied before the next one.
 bool may_run_ahead(const BlockPlan& plan) {
-  return plan.delay > 0 || (plan.learns && !plan.gradient_from_above);
+  return plan.delay > 0 || (plan.lower.learns && !plan.gradients.from_above);
 }
 
 std::int64_t most_in_flight(const BlockPlan& plan, std::int64_t wanted) {
@@ -317,7 +317,8 @@ void follow_those_above(RunPlan& plan) {
   for (std::size_t k = plan.blocks.size() - 1; k-- > 0;) {
     BlockPlan& block = plan.blocks[k];
     if (may_run_ahead(block) && gradient_taken_after(block))
-      block.in_flight = std::max(block.in_flight, plan.blocks[k + 1].in_flight);
+      block.free.in_flight =
+          std::max(block.free.in_flight, plan.blocks[k + 1].free.in_flight);
   }
 }
 
@@ -330,13 +331,14 @@ RunPlan make_free_plan(const std::vector<Traits>& boundaries,
   for (Traits& boundary : plain) boundary.inbox = {};
   RunPlan plan = make_run_plan(plain, false, accumulate);
   for (BlockPlan& block : plan.blocks) {
-    block.in_flight = most_in_flight(block, in_flight);
+    block.free.in_flight = most_in_flight(block, in_flight);
     const auto above = static_cast<std::size_t>(block.block) - 1;
-    if (above < boundaries.size()) block.inbox_above = boundaries[above].inbox;
+    if (above < boundaries.size())
+      block.free.inbox_above = boundaries[above].inbox;
     if (block.block == 1) continue;
-    block.inbox_below = boundaries[above - 1].inbox;
-    block.has_gaps =
-        leaves_gaps(block.inbox_below, plan.blocks[above - 1].has_gaps);
+    block.free.inbox_below = boundaries[above - 1].inbox;
+    block.free.has_gaps = leaves_gaps(block.free.inbox_below,
+                                      plan.blocks[above - 1].free.has_gaps);
   }
   follow_those_above(plan);
   return plan;

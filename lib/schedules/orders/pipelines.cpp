@@ -49,7 +49,7 @@ void check_without_flush(const RunPlan& plan, const ScheduleOptions& options) {
     throw UserError(
         "pipeline.flush = false wants turns of one size: set drop_last = true");
   for (const BlockPlan& block : plan.blocks) {
-    if (block.learns || block.forwards_data())
+    if (block.lower.learns || block.forwards_data())
       throw UserError(
           "boundary {}: synthesizers and input models learn when all batches "
           "of a turn are done, and pipeline.flush = false goes on before: set "
@@ -133,7 +133,7 @@ RunPlan make_shared_pipeline(std::string_view order, ExecutorOrder steps,
         order);
   RunPlan plan = make_pipeline(order, own_steps, boundaries, options);
   for (BlockPlan& block : plan.blocks) {
-    if (block.learns || block.forwards_data())
+    if (block.lower.learns || block.forwards_data())
       throw UserError(
           "boundary {}: order = '{}' can't have synthesizers or input models, "
           "which learn from batches: set order = '1f1b'",
@@ -144,7 +144,7 @@ RunPlan make_shared_pipeline(std::string_view order, ExecutorOrder steps,
           "visits it several times: set order = 'turns'",
           block.block, order);
     block.placement = placement;
-    block.steps = steps;
+    block.placement.steps = steps;
   }
   return plan;
 }

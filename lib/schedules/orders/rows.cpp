@@ -40,7 +40,7 @@ RunPlan plan_of_free(const std::vector<Traits>& boundaries,
   RunPlan plan =
       make_free_plan(boundaries, options.accumulate, options.in_flight);
   for (BlockPlan& block : plan.blocks) {
-    block.priority = options.priority;
+    block.free.priority = options.priority;
     if (!options.accumulate_by_block.empty())
       block.accumulate = by_block(options.accumulate_by_block, block.block);
   }

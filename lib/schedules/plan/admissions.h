@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// When the batches of block 1, to which no message brings any, were let in:
-/// the first BlockPlan::in_flight at the begin, and one for each that has gone
+/// the first FreePlan::in_flight at the begin, and one for each that has gone
 /// backward. Time{} stands for the begin.
 template <class Time>
 class Admissions {

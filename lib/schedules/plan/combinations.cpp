@@ -6,7 +6,7 @@ namespace sluice {
 namespace {
 
 void check_upper(const Traits& boundary, std::size_t k) {
-  if (boundary.upper == UpperEnd::answers && !boundary.learns)
+  if (boundary.upper == UpperEnd::answers && !boundary.lower.learns)
     throw UserError(
         "boundary {}: what its upper end answers is for learn(), so its traits "
         "must say that it learns",
@@ -66,7 +66,7 @@ void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
   for (std::size_t k = boundaries.size(); k >= 1; --k) {
     const Traits& boundary = boundaries[k - 1];
     if (micro_batches.count > 1 &&
-        (boundary.delay > 0 || boundary.target_delay > 0))
+        (boundary.delay > 0 || boundary.lower.target_delay > 0))
       throw UserError(
           "boundary {}: its policy has a delay, which counts whole turns: set "
           "pipeline.micro_batches = 1, or choose a policy without a delay",
@@ -95,12 +95,13 @@ void check_added(const std::vector<Traits>& boundaries, bool model_norm,
         "is that of gradients that come in one turn");
   for (std::size_t k = 1; k <= boundaries.size(); ++k) {
     const Traits& boundary = boundaries[k - 1];
-    const bool is_within_reach = !boundary.cut && boundary.reach != kUnbounded;
+    const bool is_within_reach =
+        !boundary.cut && boundary.reach.blocks != kUnbounded;
     const char* why =
-        boundary.delay > 0 || boundary.target_delay > 0
+        boundary.delay > 0 || boundary.lower.target_delay > 0
             ? "has a delay of its own"
         : is_within_reach ? "has a reach, which no late gradient has"
-        : boundary.sweeps.are_several() ? "moves variables several times"
+        : boundary.lower.sweeps.are_several() ? "moves variables several times"
         : boundary.upper != UpperEnd::plain
             ? "has an upper end that does more than to send gradients"
             : nullptr;
@@ -119,7 +120,7 @@ void check_free(const std::vector<Traits>& boundaries) {
     check_inbox(boundary, k);
     if (boundary.upper == UpperEnd::from_data)
       throw UserError("boundary {}: its unlock needs schedule = 'lockstep'", k);
-    if (boundary.sweeps.are_several())
+    if (boundary.lower.sweeps.are_several())
       throw UserError(
           "boundary {}: variables that move several times need blocks that "
           "wait for each other: set schedule = 'lockstep', or steps = 1 and "

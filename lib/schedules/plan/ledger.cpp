@@ -36,7 +36,7 @@ void Ledger::begin(const BlockPlan& plan, std::int64_t turn,
       for (std::int64_t i = 0; i < cut.batches_in(each); ++i)
         marked(as).insert({cut.batch_of(each, i), 0});
   };
-  mark(Mark::lesson, plan.learn_delay, turn - plan.delay);
+  mark(Mark::lesson, plan.lower.learn_delay, turn - plan.delay);
   mark(Mark::in_flight, plan.delay, turn);
 }
 

@@ -43,7 +43,7 @@ std::vector<LeftMark> left_by_forward(const BlockPlan& plan,
 Transfers into_forward(const RunPlan& plan, int seat, const Action& action) {
   const BlockPlan& mine = plan_of(plan, seat);
   // Data wait for no block, and a buffer gives what it has.
-  if (mine.forwards_data() || mine.inbox_below.buffer) return {};
+  if (mine.forwards_data() || mine.free.inbox_below.buffer) return {};
   return from_below(MessageKind::activation, plan, seat, action);
 }
 
@@ -57,7 +57,7 @@ std::vector<LeftMark> left_by_backward(const BlockPlan& plan,
   if (!is_last_visit(plan, action))
     return {{Mark::in_flight, {batch, action.round + 1}}};
   // The mark is of the batch, whatever its visits.
-  if (plan.learns)
+  if (plan.lower.learns)
     return {{Mark::summed, {batch, 0}}, {Mark::lesson, {batch, 0}}};
   return {{Mark::summed, {batch, 0}}};
 }
@@ -90,8 +90,8 @@ Transfers gradient_from_above(const RunPlan& plan, int seat,
 Transfers into_backward(const RunPlan& plan, int seat, const Action& action) {
   const BlockPlan& mine = plan_of(plan, seat);
   if (mine.visits.empty())
-    return mine.gradient_from_above ? gradient_from_above(plan, seat, action)
-                                    : Transfers();
+    return mine.gradients.from_above ? gradient_from_above(plan, seat, action)
+                                     : Transfers();
   Transfers all;
   for (const Arrival& arrival : visit_of(mine, action).arrivals)
     all.push_back({MessageKind::gradient, above_with(plan, seat, action), seat,
@@ -194,7 +194,7 @@ Transfers out_of_evaluate(const RunPlan& plan, int seat, const Action& action) {
 /// Messages that a lesson takes; where backward waits for the same gradient,
 /// backward has taken it.
 Transfers into_learn(const RunPlan& plan, int seat, const Action& action) {
-  if (plan_of(plan, seat).gradient_from_above) return {};
+  if (plan_of(plan, seat).gradients.from_above) return {};
   return gradient_from_above(plan, seat, action);
 }
 

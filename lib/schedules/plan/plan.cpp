@@ -30,9 +30,9 @@ std::vector<std::string> united(const std::vector<std::string>& left,
 void set_boundary(const Traits& above, const BlockPlan& next,
                   const AddedDelay& added, BlockPlan& mine) {
   const bool arrives =
-      std::any_of(mine.parts.begin(), mine.parts.end(),
+      std::any_of(mine.gradients.parts.begin(), mine.gradients.parts.end(),
                   [](const GradientPart& part) { return !part.own; });
-  mine.gradient_from_above = arrives;
+  mine.gradients.from_above = arrives;
   if (!added.is_there())
     mine.delay = arrives ? above.delay + next.delay : 0;
   else if (arrives && mine.delay < next.delay)
@@ -40,34 +40,32 @@ void set_boundary(const Traits& above, const BlockPlan& next,
         "delay.turns: block {} has {} and block {}, whose gradient it waits "
         "for, {}: set at least as many below as above",
         mine.block, mine.delay, next.block, next.delay);
-  if (above.reach != kUnbounded && mine.delay > 0)
+  if (above.reach.blocks != kUnbounded && mine.delay > 0)
     throw UserError(
         "boundary {}: what is within its reach must not be delayed, and a "
         "boundary above it delays by {}",
         mine.block, mine.delay);
   mine.order = above.order;
   // A boundary that adds no delay of its own keeps the weights of its forwards.
-  if (above.delay > 0) {
-    mine.weights = above.weights;
-    mine.statistics = above.statistics;
-  }
-  mine.keeps = above.attachments;
-  mine.publishes = above.publishes;
+  if (above.delay > 0) mine.weights = above.weights;
+  mine.lower.keeps = above.lower.attachments;
+  mine.lower.publishes = above.lower.publishes;
   // A block above an unlock has the batch from its own source.
   if (above.upper != UpperEnd::from_data)
-    mine.relays = united(next.keeps, next.relays);
-  mine.learns = above.learns;
-  mine.learns_by_steps = above.learns_by_steps;
-  if (above.learns)
-    mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
+    mine.lower.relays = united(next.lower.keeps, next.lower.relays);
+  mine.lower.learns = above.lower.learns;
+  mine.lower.learns_by_steps = above.lower.learns_by_steps;
+  if (above.lower.learns)
+    mine.lower.learn_delay =
+        above.lower.target_delay + std::max(mine.delay, next.delay);
 }
 
 void place_in_segments(std::vector<BlockPlan>& blocks) {
   for (std::size_t k = 1; k < blocks.size(); ++k)
-    if (blocks[k - 1].gradient_from_above)
+    if (blocks[k - 1].gradients.from_above)
       blocks[k].segment.below = blocks[k - 1].segment.below + 1;
   for (std::size_t k = blocks.size() - 1; k-- > 0;)
-    if (blocks[k].gradient_from_above)
+    if (blocks[k].gradients.from_above)
       blocks[k].segment.above = blocks[k + 1].segment.above + 1;
 }
 
@@ -77,8 +75,8 @@ void share_weights_of_entry(std::vector<BlockPlan>& blocks) {
   for (std::size_t k = 1; k < blocks.size(); ++k) {
     const BlockPlan& mine = blocks[k - 1];
     BlockPlan& next = blocks[k];
-    if (!mine.gradient_from_above) continue;
-    const bool is_top = !next.gradient_from_above;
+    if (!mine.gradients.from_above) continue;
+    const bool is_top = !next.gradients.from_above;
     if (mine.weights.of_entry && next.forwards_data())
       throw UserError(
           "boundary {}: with weights = '{}' a batch brings the version of its "
@@ -97,7 +95,7 @@ void share_weights_of_entry(std::vector<BlockPlan>& blocks) {
 
 }  // namespace
 
-bool BlockPlan::is_merged() const {
+bool GradientFlow::are_merged() const {
   return std::all_of(parts.begin(), parts.end(), [&](const GradientPart& part) {
     return part.target || (part.applied == parts.front().applied &&
                            part.leaving == parts.front().leaving);
@@ -122,9 +120,9 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     mine.block = block;
     mine.accumulate = accumulate;
     mine.micro_batches = micro_batches;
-    mine.parts = paths.parts[index];
-    mine.leaving = paths.leaving[index];
-    mine.target_from_above = paths.target_from_above[index];
+    mine.gradients.parts = paths.parts[index];
+    mine.gradients.leaving = paths.leaving[index];
+    mine.gradients.target_from_above = paths.target_from_above[index];
     mine.delay = added.of(block);
     mine.weights = added.weights;
     if (block > 1) mine.upper = boundaries[index - 1].upper;
@@ -135,7 +133,8 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
   place_in_segments(plan.blocks);
   for (std::size_t k = 1; k < plan.blocks.size(); ++k) {
     const BlockPlan& below = plan.blocks[k - 1];
-    plan.blocks[k].returns_input = below.delay > 0 && below.weights.rebuilds;
+    plan.blocks[k].gradients.returns_input =
+        below.delay > 0 && below.weights.rebuilds;
   }
   share_weights_of_entry(plan.blocks);
   add_sweeps(boundaries, plan);
@@ -161,7 +160,7 @@ TurnPart part_of(const BlockPlan& plan, const Action& action) {
 }
 
 std::int64_t turns_in_flight(const BlockPlan& plan) {
-  return std::max(plan.delay, plan.learn_delay);
+  return std::max(plan.delay, plan.lower.learn_delay);
 }
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
@@ -182,8 +181,8 @@ std::vector<Action> actions_of(const Plans& plans, int seat,
 }
 
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
-  if (plan.gradient_from_above) return plan.delay;
-  if (plan.learns) return plan.learn_delay;
+  if (plan.gradients.from_above) return plan.delay;
+  if (plan.lower.learns) return plan.lower.learn_delay;
   return std::nullopt;
 }
 

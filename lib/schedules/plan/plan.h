@@ -29,6 +29,20 @@ struct Segment {
   int blocks() const { return below + 1 + above; }
 };
 
+/// Step of an executor in a turn: an op of one of its blocks.
+struct ExecutorStep {
+  Op op = Op::forward;
+  int chunk = 0;           ///< index among the executor's blocks, lowest first
+  std::int64_t batch = 0;  ///< of the turn, from 0
+};
+
+struct Placement;
+/// Makes the steps of an executor, from 0 in each replica, in a turn of so many
+/// batches.
+using ExecutorOrder = std::vector<ExecutorStep> (*)(const Placement& placement,
+                                                    int executor,
+                                                    std::int64_t batches);
+
 /// Executors of a replica's blocks, as a table that a style of executors.h
 /// makes.
 struct Placement {
@@ -36,6 +50,9 @@ struct Placement {
   std::vector<int> executors = {};
   int count = 0;  ///< executors in the table
   int first = 0;  ///< the replica's first executor, of those of all replicas
+  /// Order of an executor that may have several blocks; BlockPlan::program is
+  /// own_steps() then.
+  ExecutorOrder steps = nullptr;
 
   /// Whether an executor has several blocks.
   bool is_shared() const { return count < std::ssize(executors); }
@@ -47,24 +64,71 @@ struct Placement {
   }
 };
 
-/// Step of an executor in a turn: an op of one of its blocks.
-struct ExecutorStep {
-  Op op = Op::forward;
-  int chunk = 0;           ///< index among the executor's blocks, lowest first
-  std::int64_t batch = 0;  ///< of the turn, from 0
-};
-
-/// Makes the steps of an executor, from 0 in each replica, in a turn of so many
-/// batches.
-using ExecutorOrder = std::vector<ExecutorStep> (*)(const Placement& placement,
-                                                    int executor,
-                                                    std::int64_t batches);
-
 /// The action that a block which runs free does first, of several that are
 /// ready, after an update that is due.
 enum class Priority : std::uint8_t {
   backward,  ///< a backward, then a lesson, then a forward
   arrival    ///< that whose messages came first (AMP)
+};
+
+/// A block's way of running free (FreeRunning).
+struct FreePlan {
+  /// 0: the block does its actions in the order of actions_of() instead. Above
+  /// 0: the largest number of batches that may wait for their backward or
+  /// lesson at once, those with Mark::in_flight or Mark::lesson; not messages
+  /// as in in_flight() below.
+  std::int64_t in_flight = 0;
+  Priority priority = Priority::backward;
+  /// Queues of activations at the boundaries below and above. A block above a
+  /// buffer reads as many inputs as the run has turns.
+  InboxTraits inbox_below = {};
+  InboxTraits inbox_above = {};
+  /// Whether the block may get fewer batches than the run has turns, because
+  /// activations are dropped below; it forwards those that arrive.
+  bool has_gaps = false;
+
+  bool has_plain_inboxes() const {
+    return inbox_below.is_plain() && inbox_above.is_plain();
+  }
+};
+
+/// The gradients of a batch that a block takes, uses and sends.
+struct GradientFlow {
+  /// Whether backward waits for the gradient that block k+1 sends down.
+  bool from_above = false;
+  /// Parts of the gradient at h_k: the block's own, if any, then those from
+  /// above in the order of arrival; a separate target comes last.
+  std::vector<GradientPart> parts = {};
+  /// Whether the last gradient that arrives is only a target.
+  bool target_from_above = false;
+  int leaving = 0;  ///< number of gradients sent down per batch
+  /// With each backward the batch's input goes down too, from which the block
+  /// below rebuilds its own.
+  bool returns_input = false;
+
+  /// The part that arrives by that way, `leaving`'s of the block above.
+  const GradientPart& arriving(std::size_t way) const {
+    const bool has_own = !parts.empty() && parts.front().own;
+    return parts.at(way + (has_own ? 1 : 0));
+  }
+  /// Whether all parts except a target are used alike, so that their sum is
+  /// enough.
+  bool are_merged() const;
+};
+
+/// Tasks of the lower end of boundary k, above the block.
+struct LowerPlan {
+  /// Whether it learns from the gradient from above. When the backward doesn't
+  /// wait for that, learning does. Turn t learns from batch t - learn_delay.
+  bool learns = false;
+  bool learns_by_steps = false;  ///< LowerTraits'
+  std::int64_t learn_delay = 0;
+  /// Names of a batch's attachments: kept for it, and sent up with h_k for ends
+  /// further up.
+  std::vector<std::string> keeps = {};
+  std::vector<std::string> relays = {};
+  /// Whether it may send up something else than h_k.
+  bool publishes = false;
 };
 
 struct BlockPlan;
@@ -96,7 +160,6 @@ struct BlockPlan {
   Order order = Order::forward_first;
   /// Weights that the backward sees when sees_old_weights().
   WeightsAtBackward weights = {};
-  std::optional<StatisticsPass> statistics = {};
   /// Whether the pipe is emptied at the end of each turn; if not, only at the
   /// end of a grant.
   bool flush = true;
@@ -108,71 +171,26 @@ struct BlockPlan {
   }
   /// Number of turns whose gradients one update applies.
   std::int64_t accumulate = 1;
-  /// Whether backward waits for the gradient that block k+1 sends down.
-  bool gradient_from_above = false;
   Segment segment = {};
   Placement placement = {};
-  /// Order of the executor, where executors may have several blocks; `program`
-  /// is own_steps() then.
-  ExecutorOrder steps = nullptr;
-  /// Whether the lower end of boundary k learns from that gradient. When the
-  /// backward doesn't wait for it, learning does. Turn t learns from batch t -
-  /// learn_delay.
-  bool learns = false;
-  bool learns_by_steps = false;  ///< Traits'
-  std::int64_t learn_delay = 0;
-  /// Parts of the gradient at h_k: the block's own, if any, then those from
-  /// above in the order of arrival; a separate target comes last.
-  std::vector<GradientPart> parts = {};
-  /// Whether the last gradient that arrives is only a target.
-  bool target_from_above = false;
-  /// The part that arrives by that way, BlockPlan::leaving's of the block
-  /// above.
-  const GradientPart& arriving(std::size_t way) const {
-    const bool has_own = !parts.empty() && parts.front().own;
-    return parts.at(way + (has_own ? 1 : 0));
-  }
-  int leaving = 0;  ///< number of gradients sent down per batch
-  /// With each backward the batch's input goes down too, from which the block
-  /// below rebuilds its own.
-  bool returns_input = false;
-  bool gradient_to_below() const { return leaving > 0; }
-  /// Whether all parts except a target are used alike, so that their sum is
-  /// enough.
-  bool is_merged() const;
+  GradientFlow gradients = {};
+  bool gradient_to_below() const { return gradients.leaving > 0; }
   /// Visits of the backward to a batch; empty: one, and so in all blocks.
   std::vector<BackwardVisit> visits = {};
   bool sweeps = false;  ///< whether they are those of add_sweeps()
   std::int64_t rounds() const {
     return visits.empty() ? 1 : std::ssize(visits);
   }
-  /// Names of a batch's attachments: kept for the lower end of boundary k, and
-  /// sent up with h_k for ends further up.
-  std::vector<std::string> keeps = {};
-  std::vector<std::string> relays = {};
-  /// Whether the lower end of boundary k may send up something else than h_k.
-  bool publishes = false;
+  LowerPlan lower = {};
   /// Task of the upper end of the boundary below.
   UpperEnd upper = UpperEnd::plain;
   bool answers() const { return upper == UpperEnd::answers; }
   bool forwards_data() const { return upper == UpperEnd::from_data; }
-  /// 0: the block does its actions in the order of actions_of(). Above 0: it
-  /// runs free (FreeRunning), and this is the largest number of batches that
-  /// may wait for their backward or lesson at once, those with Mark::in_flight
-  /// or Mark::lesson; not messages as in in_flight() below.
-  std::int64_t in_flight = 0;
-  Priority priority = Priority::backward;  ///< of a block that runs free
-  /// Queues of activations at the boundaries below and above a block that runs
-  /// free. A block above a buffer reads as many inputs as the run has turns.
-  InboxTraits inbox_below = {};
-  InboxTraits inbox_above = {};
+  FreePlan free = {};
   /// Number of batches by which the applied one is older than the turn's own.
   std::int64_t staleness_of(const Action& action) const {
     return action.turn - micro_batches.turn_of(action.batch);
   }
-  /// Whether the block may get fewer batches than the run has turns, because
-  /// activations are dropped below; it forwards those that arrive.
-  bool has_gaps = false;
 };
 
 /// Where all blocks wait for each other. No method needs a barrier, but
@@ -295,7 +313,7 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int seat,
 /// The gradient messages that are sent and not yet received when every block
 /// has done all turns before `turn`, in a pipe that began with `first_batch`:
 /// boundary by boundary, in the order of sending. Not the batches that
-/// Mark::in_flight marks or BlockPlan::in_flight limits.
+/// Mark::in_flight marks or FreePlan::in_flight limits.
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
                                 std::int64_t first_batch);
 

@@ -21,7 +21,7 @@ BlockProgram turns_of(const BlockPlan& plan, const Grant& grant) {
   const MicroBatches& cut = plan.micro_batches;
   // Replicas above work at the turn's batches at the same time; and with
   // backwards first, all of them come before the update.
-  const bool separates = cut.dealt > 1 && plan.gradient_from_above;
+  const bool separates = cut.dealt > 1 && plan.gradients.from_above;
   for (std::int64_t turn = grant.first_turn; turn < end_of_turns(plan, grant);
        ++turn) {
     BlockProgram last;
@@ -189,7 +189,7 @@ void append_lesson(const BlockPlan& plan, const Action& lesson,
 
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program) {
-  if (!plan.learns && !plan.forwards_data()) return program;
+  if (!plan.lower.learns && !plan.forwards_data()) return program;
   const MicroBatches& cut = plan.micro_batches;
   BlockProgram all;
   auto next = program.begin();
@@ -197,13 +197,13 @@ BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
        ++turn) {
     for (; next != program.end() && next->turn == turn; ++next)
       all.push_back(*next);
-    const std::int64_t lesson = turn - plan.learn_delay;
+    const std::int64_t lesson = turn - plan.lower.learn_delay;
     for (std::int64_t i = 0; i < cut.batches_in(turn); ++i) {
       if (plan.forwards_data() && turn < grant.end_turn)
         append_lesson(
             plan, {Op::learn_input, cut.first_of(turn) + i, turn, grant.phase},
             all);
-      if (plan.learns && lesson >= grant.first_batch)
+      if (plan.lower.learns && lesson >= grant.first_batch)
         append_lesson(plan,
                       {Op::learn, cut.first_of(lesson) + i, turn, grant.phase},
                       all);

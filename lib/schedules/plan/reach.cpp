@@ -53,12 +53,13 @@ class Paths {
   void check() const {
     for (int k = 1; k < count_; ++k) {
       const Traits& traits = boundary(k);
-      if (traits.cut || traits.reach == kUnbounded || traits.reach < count_)
+      if (traits.cut || traits.reach.blocks == kUnbounded ||
+          traits.reach.blocks < count_)
         continue;
       throw UserError(
           "boundary {}: reach = {} goes beyond the network: of {} blocks, "
           "at most {} are above another",
-          k, traits.reach, count_, count_ - 1);
+          k, traits.reach.blocks, count_, count_ - 1);
     }
   }
 
@@ -69,7 +70,7 @@ class Paths {
       Losses above = within_reach_[next];
       if (is_own(block + 1)) above.insert(block + 1);
       for (const int loss : above)
-        if (loss - block <= boundary(block).reach) within.insert(loss);
+        if (loss - block <= boundary(block).reach.blocks) within.insert(loss);
     }
     Losses& applied = applied_[static_cast<std::size_t>(block)];
     applied = within;
@@ -78,8 +79,8 @@ class Paths {
       throw UserError(
           "boundary {}: no loss is within its reach of {}, so block {} would "
           "never learn",
-          block, boundary(block).reach, block);
-    if (block < count_ && boundary(block).rule == ReachRule::furthest)
+          block, boundary(block).reach.blocks, block);
+    if (block < count_ && boundary(block).reach.rule == ReachRule::furthest)
       applied = {*applied.rbegin()};
   }
 

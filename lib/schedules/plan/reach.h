@@ -9,8 +9,8 @@ namespace sluice {
 /// The paths of gradients from losses down through a network. Loss k is that of
 /// the head above block k; loss K is the run's own.
 struct LossPaths {
-  std::vector<std::vector<GradientPart>> parts;  ///< BlockPlan's; index k-1
-  std::vector<int> leaving;                      ///< BlockPlan's; index k-1
+  std::vector<std::vector<GradientPart>> parts;  ///< GradientFlow's; index k-1
+  std::vector<int> leaving;                      ///< GradientFlow's; index k-1
   std::vector<bool> target_from_above = {};      ///< by block; add_targets()'s
 };
 

@@ -52,11 +52,11 @@ std::vector<BackwardVisit> at_once(std::int64_t steps,
 }
 
 void check_parts(const Traits& boundary, const BlockPlan& block) {
-  if (!boundary.publishes || boundary.cut) return;
+  if (!boundary.lower.publishes || boundary.cut) return;
   const bool has_target =
-      std::any_of(block.parts.begin(), block.parts.end(),
+      std::any_of(block.gradients.parts.begin(), block.gradients.parts.end(),
                   [](const GradientPart& part) { return part.target; });
-  if (block.is_merged() && !has_target) return;
+  if (block.gradients.are_merged() && !has_target) return;
   throw UserError(
       "boundary {}: its variable moves by one gradient, and several come "
       "down: leave out the reach, or the lam_target, of other boundaries",
@@ -66,7 +66,7 @@ void check_parts(const Traits& boundary, const BlockPlan& block) {
 void check_alike(const std::vector<Traits>& boundaries, const Sweeps& sweeps,
                  const RunPlan& plan) {
   for (std::size_t k = 1; k <= boundaries.size(); ++k)
-    if (boundaries[k - 1].sweeps != sweeps)
+    if (boundaries[k - 1].lower.sweeps != sweeps)
       throw UserError(
           "boundary {}: variables that move several times move together: the "
           "same steps and order at all boundaries",
@@ -86,15 +86,16 @@ void check_alike(const std::vector<Traits>& boundaries, const Sweeps& sweeps,
 void add_sweeps(const std::vector<Traits>& boundaries, RunPlan& plan) {
   for (std::size_t k = 0; k < boundaries.size(); ++k)
     check_parts(boundaries[k], plan.blocks[k]);
-  const auto found = std::find_if(
-      boundaries.begin(), boundaries.end(),
-      [](const Traits& boundary) { return boundary.sweeps.are_several(); });
+  const auto found = std::find_if(boundaries.begin(), boundaries.end(),
+                                  [](const Traits& boundary) {
+                                    return boundary.lower.sweeps.are_several();
+                                  });
   if (found == boundaries.end()) return;
-  check_alike(boundaries, found->sweeps, plan);
-  const auto visits = found->sweeps.at_once ? at_once : top_down;
+  check_alike(boundaries, found->lower.sweeps, plan);
+  const auto visits = found->lower.sweeps.at_once ? at_once : top_down;
   for (BlockPlan& block : plan.blocks) {
     block.visits = visits(
-        found->sweeps.steps,
+        found->lower.sweeps.steps,
         {.is_bottom = block.block == 1, .is_top = block.block == plan.depth()});
     block.sweeps = true;
   }

@@ -9,7 +9,8 @@ namespace {
 
 /// Whether the target at h_k depends on the one that arrives from above.
 bool passes(const Traits& boundary) {
-  return boundary.lam_target ? *boundary.lam_target != 0 : !boundary.cut;
+  return boundary.lower.lam_target ? *boundary.lower.lam_target != 0
+                                   : !boundary.cut;
 }
 
 /// Whether a synthesizer learns from what arrives at the boundary, or at one
@@ -26,7 +27,7 @@ std::vector<bool> wanted_at(const std::vector<Traits>& boundaries) {
 
 void check_reach(const std::vector<Traits>& boundaries) {
   for (std::size_t i = 0; i < boundaries.size(); ++i)
-    if (!boundaries[i].cut && boundaries[i].reach != kUnbounded)
+    if (!boundaries[i].cut && boundaries[i].reach.blocks != kUnbounded)
       throw UserError(
           "boundary {}: a reach can't go with a lam_target of another "
           "boundary: leave out one of them",
@@ -38,7 +39,7 @@ void check_reach(const std::vector<Traits>& boundaries) {
 void add_targets(const std::vector<Traits>& boundaries, LossPaths& paths) {
   paths.target_from_above.assign(boundaries.size() + 1, false);
   if (std::none_of(boundaries.begin(), boundaries.end(),
-                   [](const Traits& each) { return each.lam_target; }))
+                   [](const Traits& each) { return each.lower.lam_target; }))
     return;
   check_reach(boundaries);
   const std::vector<bool> wanted = wanted_at(boundaries);
@@ -47,7 +48,7 @@ void add_targets(const std::vector<Traits>& boundaries, LossPaths& paths) {
   for (std::size_t i = boundaries.size() - 1; i >= 1; --i) {
     const Traits& above = boundaries[i];
     const bool apart =
-        above.lam_target || (paths.target_from_above[i] && passes(above));
+        above.lower.lam_target || (paths.target_from_above[i] && passes(above));
     if (!apart || !wanted[i - 1]) continue;
     const bool both_leave = !boundaries[i - 1].cut;
     if (!both_leave)

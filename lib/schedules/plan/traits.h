@@ -11,6 +11,10 @@
 
 namespace sluice {
 
+/// The pass that moves BatchNorm's statistics, of a batch that is forwarded
+/// twice.
+enum class StatisticsPass : std::uint8_t { forward, replay, both };
+
 /// Which weights the backward of a batch sees when updates came between: what a
 /// row of weight_views() is to schedules.
 struct WeightsAtBackward {
@@ -32,14 +36,12 @@ struct WeightsAtBackward {
   /// Weight, in the velocity of `extrapolate`, of a past change of the weights
   /// after as many updates as the gradient is late.
   double decay = 0.1;
+  /// Must be said where the model has BatchNorm and the input is replayed.
+  std::optional<StatisticsPass> statistics = {};
 
   bool replays() const { return forwards_again && of_today; }
   bool operator==(const WeightsAtBackward&) const = default;
 };
-
-/// The pass that moves BatchNorm's statistics, of a batch that is forwarded
-/// twice.
-enum class StatisticsPass : std::uint8_t { forward, replay, both };
 
 /// What a turn t does first, for blocks with a delay: A is forward(t),
 /// backward(t - d), update; B is backward(t - d), update, forward(t).
@@ -51,6 +53,13 @@ enum class ReachRule : std::uint8_t { sum, furthest };
 
 inline constexpr std::int64_t kUnbounded =
     std::numeric_limits<std::int64_t>::max();
+
+/// Losses whose gradient passes a boundary; no matter for a cut.
+struct Reach {
+  /// How many blocks further up the head of such a loss may stand.
+  std::int64_t blocks = kUnbounded;
+  ReachRule rule = ReachRule::sum;
+};
 
 /// What the upper end of a boundary does at block k+1, as far as schedules are
 /// concerned.
@@ -82,6 +91,30 @@ inline constexpr const char* kRawInput = "raw_input";
 /// An attachment: the index of each sample in the training split, [N] int64.
 inline constexpr const char* kSampleIds = "sample_ids";
 
+/// What the lower end of a boundary does, as far as schedules are concerned.
+struct LowerTraits {
+  /// Whether it learns from what comes from above: from the gradient as its
+  /// target, or from what the upper end answers; and how many turns after the
+  /// batch's backward.
+  bool learns = false;
+  /// Whether all that it learns are steps by gradients (BoundaryEnd::learners()
+  /// are what is stepped), as of a synthesizer: then replicas can sum them.
+  bool learns_by_steps = false;
+  std::int64_t target_delay = 0;
+  /// The weight of what comes from above in the target that the synthesizers
+  /// below learn from (lambda of the target); nothing: they learn from what the
+  /// signal makes of it.
+  std::optional<double> lam_target = {};
+  /// Whether it may send something else up than h_k, from which no output can
+  /// be rebuilt.
+  bool publishes = false;
+  Sweeps sweeps = {};
+  /// What it is given beside features and labels: names of what block 1
+  /// attaches to a batch, which all blocks between relay. A cut is a cut for
+  /// gradients, not for everything.
+  std::vector<std::string> attachments = {};
+};
+
 /// The static answers of a policy: all that schedules are made from.
 struct Traits {
   /// Turns by which this boundary delays the gradient from above.
@@ -94,41 +127,17 @@ struct Traits {
   /// Whether the policy adds a signal of its own to what comes from above; a
   /// cut always does.
   bool own = false;
-  /// How many blocks further up the head of a loss may stand whose gradient
-  /// passes; no matter for a cut.
-  std::int64_t reach = kUnbounded;
-  ReachRule rule = ReachRule::sum;
+  Reach reach = {};
   WeightsAtBackward weights = {};
-  /// Must be said where the model has BatchNorm and the input is replayed.
-  std::optional<StatisticsPass> statistics = {};
   Order order = Order::forward_first;
-  /// Whether the lower end learns from what comes from above: from the gradient
-  /// as its target, or from what the upper end answers; and how many turns
-  /// after the batch's backward.
-  bool learns = false;
-  /// Whether all that it learns are steps by gradients (BoundaryEnd::learners()
-  /// are what is stepped), as of a synthesizer: then replicas can sum them.
-  bool learns_by_steps = false;
-  std::int64_t target_delay = 0;
+  LowerTraits lower = {};
   UpperEnd upper = UpperEnd::plain;
-  /// Whether the lower end may send something else up than h_k, from which no
-  /// output can be rebuilt.
-  bool publishes = false;
-  Sweeps sweeps = {};
-  /// What the lower end is given beside features and labels: names of what
-  /// block 1 attaches to a batch, which all blocks between relay. A cut is a
-  /// cut for gradients, not for everything.
-  std::vector<std::string> attachments = {};
-  /// The weight of what comes from above in the target that the synthesizers
-  /// below learn from (lambda of the target); nothing: they learn from what the
-  /// signal makes of it.
-  std::optional<double> lam_target = {};
   /// How activations wait for the block above. Other than plain only at a cut
   /// from which nothing comes down, in a free-running schedule.
   InboxTraits inbox = {};
 
   bool learns_from_gradient() const {
-    return learns && upper != UpperEnd::answers;
+    return lower.learns && upper != UpperEnd::answers;
   }
 };
 

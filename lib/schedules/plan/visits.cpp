@@ -20,8 +20,8 @@ struct Candidate {
 std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
   std::vector<Candidate> found;
   std::size_t way = 0;
-  for (std::size_t i = 0; i < block.parts.size(); ++i) {
-    const GradientPart& part = block.parts[i];
+  for (std::size_t i = 0; i < block.gradients.parts.size(); ++i) {
+    const GradientPart& part = block.gradients.parts[i];
     const Arrival arrival{.way = part.own ? 0 : way++};
     if (!part.applied && part.leaving == GradientPart::kStays) continue;
     auto same = std::find_if(found.begin(), found.end(),
@@ -75,9 +75,10 @@ bool set_rounds(const std::vector<BackwardVisit>& above,
 
 bool may_have_visits(const BlockPlan& block) {
   const bool has_target =
-      std::any_of(block.parts.begin(), block.parts.end(),
+      std::any_of(block.gradients.parts.begin(), block.gradients.parts.end(),
                   [](const GradientPart& part) { return part.target; });
-  return block.delay == 0 && !block.learns && !block.answers() && !has_target;
+  return block.delay == 0 && !block.lower.learns && !block.answers() &&
+         !has_target;
 }
 
 }  // namespace

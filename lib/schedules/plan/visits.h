@@ -12,7 +12,7 @@ struct RunPlan;
 
 /// A part of the gradient at h_k that block k+1 sends in a message of its own.
 struct Arrival {
-  std::size_t way = 0;     ///< BlockPlan::leaving's, of block k+1
+  std::size_t way = 0;     ///< GradientFlow::leaving's, of block k+1
   std::int64_t round = 0;  ///< of that message
 
   bool operator==(const Arrival&) const = default;
@@ -30,7 +30,7 @@ struct BackwardVisit {
   bool own = false;  ///< whether the block's own part is among them
   std::vector<Arrival> arrivals = {};
   /// In add_sweeps(): whether it moves the block's weights. In visit_by_parts()
-  /// each part says so itself (BlockPlan::arriving()).
+  /// each part says so itself (GradientFlow::arriving()).
   bool applied = true;
   int leaving = GradientPart::kStays;
   /// Batches of the turn whose first visits come before it, so that what it

@@ -74,11 +74,11 @@ double ExchangeTraffic::sent_in(std::int64_t turns) {
 }
 
 bool clock_decides_work(const RunPlan& plan) {
-  return std::any_of(
-      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
-        return block.exchange.quorum.drops_late ||
-               !block.inbox_below.is_plain() || !block.inbox_above.is_plain();
-      });
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                     [](const BlockPlan& block) {
+                       return block.exchange.quorum.drops_late ||
+                              !block.free.has_plain_inboxes();
+                     });
 }
 
 }  // namespace sluice

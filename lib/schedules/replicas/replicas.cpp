@@ -26,7 +26,7 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
         "one_by_one = true, or 'gossip' with pairs = true; those of another "
         "policy wait for each other: set schedule = 'lockstep'");
   for (const BlockPlan& block : one.blocks)
-    if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
+    if (!block.free.has_plain_inboxes())
       throw UserError(
           "block {}: buffer and slow_consumer go with one replica: leave them "
           "out, or set replicas.count = 1",
@@ -35,9 +35,9 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
 
 /// Replicas keep what ends train by themselves alike as they keep weights.
 void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
-  if (!block.learns && !block.forwards_data()) return;
-  const int boundary = block.learns ? block.block : block.block - 1;
-  if (block.learns && !block.learns_by_steps)
+  if (!block.lower.learns && !block.forwards_data()) return;
+  const int boundary = block.lower.learns ? block.block : block.block - 1;
+  if (block.lower.learns && !block.lower.learns_by_steps)
     throw UserError(
         "boundary {}: its policy learns from what comes down, and not by "
         "gradients that replicas could sum: choose another policy, or set "
@@ -120,7 +120,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
       block.micro_batches.deals.replicas = replicas;
       block.micro_batches.replica = replica;
       block.micro_batches.by_arrival = dealing == Dealing::arrival;
-      if (dealing == Dealing::arrival) block.has_gaps = block.block > 1;
+      if (dealing == Dealing::arrival) block.free.has_gaps = block.block > 1;
       block.exchange = exchange;
       block.exchange.members = replicas;
       if (stagger)
@@ -145,13 +145,13 @@ void check_uneven(const RunPlan& one) {
         "= 'block'{}",
         kOneNumber);
   for (const BlockPlan& block : one.blocks) {
-    if (block.learns || block.forwards_data())
+    if (block.lower.learns || block.forwards_data())
       throw UserError(
           "block {}: a synthesizer or input model learns from one block what "
           "it is for in another, and with replicas.count as a list these have "
           "other batches: choose another boundary.policy{}",
           block.block, kOneNumber);
-    if (block.in_flight > 0)
+    if (block.free.in_flight > 0)
       throw UserError(
           "replicas.count as a list goes by turns, and with schedule = 'free' "
           "there are none: set schedule = 'lockstep'{}",

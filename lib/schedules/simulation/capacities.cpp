@@ -94,18 +94,18 @@ void narrow(const RunPlan& plan, const Grant& grant, int link, bool is_up,
 std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
   RunPlan lockstep = plan;
   for (BlockPlan& block : lockstep.blocks) {
-    block.in_flight = 0;
-    block.inbox_below = {};
-    block.inbox_above = {};
-    block.has_gaps = false;
+    block.free.in_flight = 0;
+    block.free.inbox_below = {};
+    block.free.inbox_above = {};
+    block.free.has_gaps = false;
   }
   std::vector<Capacity> capacities = capacities_of(lockstep, slack);
   for (std::size_t k = 0; k < capacities.size(); ++k) {
-    const auto most = static_cast<std::size_t>(plan.blocks[k].in_flight);
+    const auto most = static_cast<std::size_t>(plan.blocks[k].free.in_flight);
     capacities[k] = {std::max(capacities[k].up, most),
                      std::max(capacities[k].down, most)};
     // As little room as can be: what has reached the channel is not dropped.
-    if (plan.blocks[k].inbox_above.drops()) capacities[k].up = 1;
+    if (plan.blocks[k].free.inbox_above.drops()) capacities[k].up = 1;
   }
   return capacities;
 }

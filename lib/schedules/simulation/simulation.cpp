@@ -39,8 +39,7 @@ Simulation::Simulation(Plans plans, Costs costs,
   for (const RunPlan& plan : plans_) {
     has_barriers_ = has_barriers_ || plan.barrier != Barrier::none;
     for (const BlockPlan& block : plan.blocks) {
-      is_local_ = is_local_ && block.inbox_below.is_plain() &&
-                  block.inbox_above.is_plain();
+      is_local_ = is_local_ && block.free.has_plain_inboxes();
       is_dealt_ = is_dealt_ || block.micro_batches.by_arrival;
       shares_weights_ = shares_weights_ || block.exchange.in_memory;
     }
@@ -70,13 +69,14 @@ Simulation::Simulation(Plans plans, Costs costs,
   }
   lines_.resize(cores_.size() + 1);
   for (const BlockPlan& block : plans_.at(0).blocks) {
-    if (block.inbox_below.buffer) {
-      by_block(up_, block.seat() - 1).buffer.emplace(*block.inbox_below.buffer);
+    if (block.free.inbox_below.buffer) {
+      by_block(up_, block.seat() - 1)
+          .buffer.emplace(*block.free.inbox_below.buffer);
       buffered_.push_back(block.seat());
     }
-    if (block.inbox_above.drops())
+    if (block.free.inbox_above.drops())
       by_block(up_, block.seat())
-          .waiting.emplace(block.inbox_above.slow_consumer);
+          .waiting.emplace(block.free.inbox_above.slow_consumer);
   }
 }
 
@@ -106,7 +106,7 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
 void Simulation::begin_pipe(int block, const Grant& first) {
   forget_beside(block);
   const BlockPlan& mine = by_block(plan(first.phase).blocks, block);
-  if (mine.in_flight > 0) return;  // what it chooses from is its own
+  if (mine.free.in_flight > 0) return;  // what it chooses from is its own
   Ledger& ledger = by_block(lanes_, block).ledger;
   ledger = {};
   ledger.begin(mine, first.first_turn, first.first_batch);
@@ -190,7 +190,7 @@ void Simulation::give(int block, const Grant& grant) {
   const BlockPlan& mine = by_block(plan(grant.phase).blocks, block);
   if (mine.placement.is_shared()) return give_shared(block, grant);
   Lane& lane = by_block(lanes_, block);
-  if (mine.in_flight == 0) {
+  if (mine.free.in_flight == 0) {
     lane.later.push_back(grant);
     return refill(block);
   }
@@ -288,7 +288,8 @@ void Simulation::occupy(int block, double end) {
 bool Simulation::take_before_evaluation() {
   for (int block = 2; block <= std::ssize(lanes_); ++block) {
     const Lane& lane = by_block(lanes_, block);
-    if (!by_block(plans_.front().blocks, block).inbox_below.buffer) continue;
+    if (!by_block(plans_.front().blocks, block).free.inbox_below.buffer)
+      continue;
     const SimulatedChannel& below = by_block(up_, block - 1);
     const bool waits = below.buffer && !below.queue.empty() &&
                        !lane.actions.empty() &&

@@ -43,9 +43,9 @@ void Simulation::read_buffer(int block, double now, Action& action) {
   if (buffered_.empty()) return;
   const std::vector<BlockPlan>& blocks = plan(action.phase).blocks;
   for (const int each : buffered_)
-    if (by_block(blocks, each).inbox_below.buffer && !is_told(each))
+    if (by_block(blocks, each).free.inbox_below.buffer && !is_told(each))
       fill_buffer(each, now);
-  if (!by_block(blocks, block).inbox_below.buffer) return;
+  if (!by_block(blocks, block).free.inbox_below.buffer) return;
   const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;
   if (is_recorded || (is_told(block) && action.op == Op::evaluate))

@@ -217,7 +217,7 @@ std::optional<double> Simulation::ready_at(int block) {
 std::optional<double> Simulation::input_since(int block) const {
   const Lane& lane = by_block(lanes_, block);
   const bool reads_buffer =
-      by_block(plan_of(lane).blocks, block).inbox_below.buffer &&
+      by_block(plan_of(lane).blocks, block).free.inbox_below.buffer &&
       lane.actions.front().op == Op::forward;
   if (!reads_buffer) return 0;
   const SimulatedChannel& below = by_block(up_, block - 1);

@@ -41,6 +41,33 @@ void EvaluatedWeights::set_buffers(const Tensors& values) {
   copy_each(values, twin().buffers());
 }
 
+void EvaluatedWeights::average_by(const AverageRule& rule) {
+  average_.emplace(rule, trained_.tensors());
+}
+
+void EvaluatedWeights::begin_average() {
+  if (average_) average_->begin(trained_.tensors());
+}
+
+void EvaluatedWeights::follow(std::int64_t turn) {
+  if (average_) average_->follow(trained_.tensors(), turn);
+}
+
+NamedTensors EvaluatedWeights::average_state() const {
+  return average_ ? average_->state() : NamedTensors();
+}
+
+void EvaluatedWeights::restore_average(const NamedTensors& state,
+                                       std::string_view source) {
+  if (average_) average_->restore(state, source);
+}
+
+void EvaluatedWeights::show_average(bool with_buffers) {
+  if (!average_) return;
+  set_weights(average_->values());
+  if (with_buffers) set_buffers(values_of(block_.buffers()));
+}
+
 NamedTensors EvaluatedWeights::in_place_of(NamedTensors weights) const {
   if (!twin_) return weights;
   std::map<std::string, at::Tensor> by_name;

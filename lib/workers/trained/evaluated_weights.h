@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "lib/blocks/block.h"
 #include "lib/tensors/tensors.h"
+#include "lib/workers/trained/moving_average.h"
 #include "lib/workers/trained/trained_tensors.h"
 
 namespace sluice {
@@ -21,6 +24,17 @@ class EvaluatedWeights {
   void set_weights(const Tensors& values);
   /// Values of the block's buffers, in their order.
   void set_buffers(const Tensors& values);
+  /// Makes an average over the updates, by that rule.
+  void average_by(const AverageRule& rule);
+  /// MovingAverage's begin(), follow(), state() and restore(), where there is
+  /// an average; else nothing.
+  void begin_average();
+  void follow(std::int64_t turn);
+  NamedTensors average_state() const;
+  void restore_average(const NamedTensors& state, std::string_view source);
+  /// Sets the weights to the average, where there is one, and the buffers to
+  /// the block's own if asked.
+  void show_average(bool with_buffers);
   /// Whether any were set.
   bool are_others() const { return twin_.has_value(); }
 
@@ -35,6 +49,7 @@ class EvaluatedWeights {
   const Block& block_;
   const TrainedTensors& trained_;
   std::optional<Block> twin_;
+  std::optional<MovingAverage> average_;
   NamedTensors heads_;  // what is trained beside the block's own
 };
 

@@ -25,7 +25,7 @@ std::int64_t taught_from_above(const Experiment& experiment) {
   const auto& blocks = experiment.plans.front().blocks;
   return std::count_if(
       blocks.begin(), blocks.end() - 1,
-      [](const BlockPlan& block) { return block.gradient_from_above; });
+      [](const BlockPlan& block) { return block.gradients.from_above; });
 }
 
 TEST(LocalUpdates, LocalUpdatesOfChunksCutTheNetIntoTwoAndFour) {

@@ -66,7 +66,7 @@ TEST_P(BufferedOn, DropOnlyWhatTheBufferHasNoUseFor) {
       read_schedule(schedule_of_run(path("run")), experiment.plans.front());
   for (std::size_t block = 1; block < schedule.size(); ++block) {
     ReplayBuffer replayed(
-        *experiment.plans.front().blocks[block].inbox_below.buffer);
+        *experiment.plans.front().blocks[block].free.inbox_below.buffer);
     int reads = 0;
     for (const Action& action : schedule[block]) {
       if (action.op != Op::forward) continue;

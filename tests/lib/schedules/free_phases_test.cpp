@@ -22,7 +22,8 @@ using testing::HasSubstr;
 constexpr Traits kBackprop = {};
 constexpr Traits kDelayed = {.delay = 1};
 constexpr Traits kLocal = {.cut = true, .from_above = false, .own = true};
-constexpr Traits kSynthetic = {.cut = true, .own = true, .learns = true};
+constexpr Traits kSynthetic = {
+    .cut = true, .own = true, .lower = {.learns = true}};
 
 Costs costs_with(const std::vector<double>& slowness, double latency = 0,
                  double jitter = 0) {
@@ -112,8 +113,9 @@ TEST(FreeCheckpoint, KnowsWhatIsUnderWay) {
 // Blocks 2 and 3 learn from targets that are older than block 1's own delay.
 TEST(FreeCheckpoint, IsGoneOnFromWhateverIsUnderWay) {
   Traits late = kSynthetic;
-  late.target_delay = 4;
-  const Traits both{.delay = 1, .own = true, .learns = true, .target_delay = 3};
+  late.lower.target_delay = 4;
+  const Traits both{
+      .delay = 1, .own = true, .lower = {.learns = true, .target_delay = 3}};
   for (const std::vector<Traits>& boundaries :
        {std::vector<Traits>{kDelayed, kDelayed},
         {kDelayed, kSynthetic, kDelayed},

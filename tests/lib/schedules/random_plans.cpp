@@ -54,18 +54,18 @@ Traits random_traits(Choices& choices, bool is_free) {
   Traits traits;
   traits.cut = choices.one_in(3);
   traits.delay = traits.cut ? 0 : choices.below(4);
-  traits.learns = choices.one_in(4);
+  traits.lower.learns = choices.one_in(4);
   // A source that learns does so from what comes from above.
-  traits.from_above = !traits.cut || traits.learns || choices.one_in(3);
+  traits.from_above = !traits.cut || traits.lower.learns || choices.one_in(3);
   traits.own = choices.one_in(3);
-  if (!traits.cut && choices.one_in(3)) traits.reach = choices.below(4);
-  traits.rule = choices.any<ReachRule>(2);
+  if (!traits.cut && choices.one_in(3)) traits.reach.blocks = choices.below(4);
+  traits.reach.rule = choices.any<ReachRule>(2);
   traits.weights = {"any", choices.one_in(2), choices.one_in(2)};
   if (choices.one_in(2)) traits.order = Order::backward_first;
-  if (traits.learns) traits.target_delay = choices.below(4);
-  if (traits.learns && choices.one_in(3))
-    traits.lam_target = 0.5 * choices.below(3);
-  if (choices.one_in(4)) traits.attachments = {kRawInput};
+  if (traits.lower.learns) traits.lower.target_delay = choices.below(4);
+  if (traits.lower.learns && choices.one_in(3))
+    traits.lower.lam_target = 0.5 * choices.below(3);
+  if (choices.one_in(4)) traits.lower.attachments = {kRawInput};
   if (choices.one_in(6)) traits.upper = UpperEnd::answers;
   if (!is_free && choices.one_in(6)) traits.upper = UpperEnd::from_data;
   if (!is_free) return traits;
@@ -219,7 +219,7 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
   std::int64_t batches = 0;
   for (std::int64_t turn = 0; turn < made.grant.end_turn; ++turn)
     batches += block.micro_batches.batches_in(turn);
-  if (!block.has_gaps && forwards != batches)
+  if (!block.free.has_gaps && forwards != batches)
     return fmt::format("forwards {} of {} batches", forwards, batches);
   const auto for_each_forward = [&](Op op) {
     return std::all_of(done.begin(), done.end(), [&](const auto& item) {
@@ -238,7 +238,7 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
   }
   if (count(done, Op::backward) + count(done, Op::backward_input) != forwards)
     return "goes backward with a batch that it didn't forward";
-  if (block.learns &&
+  if (block.lower.learns &&
       (!for_each_forward(Op::learn) || count(done, Op::learn) != forwards))
     return "doesn't learn from each batch";
   if (block.forwards_data() && count(done, Op::learn_input) != forwards)
@@ -268,10 +268,10 @@ std::string to_text(const Case& made) {
         " [delay {} cut {} from_above {} own {} reach {} rule {} weights {} "
         "of entry {} order {} learns {} target_delay {} lam_target {} upper {} "
         "buffer {} slow_consumer {}]",
-        each.delay, each.cut, each.from_above, each.own, each.reach,
-        static_cast<int>(each.rule), each.weights.forwards_again,
-        each.weights.of_entry, static_cast<int>(each.order), each.learns,
-        each.target_delay, each.lam_target.value_or(-1),
+        each.delay, each.cut, each.from_above, each.own, each.reach.blocks,
+        static_cast<int>(each.reach.rule), each.weights.forwards_again,
+        each.weights.of_entry, static_cast<int>(each.order), each.lower.learns,
+        each.lower.target_delay, each.lower.lam_target.value_or(-1),
         static_cast<int>(each.upper),
         each.inbox.buffer ? fmt::format("{} x {}", each.inbox.buffer->batches,
                                         each.inbox.buffer->max_reuse)
@@ -294,9 +294,10 @@ std::string fault_of(const Case& made,
   std::size_t most = made.slack + 4 +
                      static_cast<std::size_t>(made.options.micro_batches.count);
   for (const BlockPlan& block : made.plan.blocks)
-    most = std::max(most, 4 + made.slack +
-                              static_cast<std::size_t>(std::max(
-                                  turns_in_flight(block), block.in_flight)));
+    most =
+        std::max(most, 4 + made.slack +
+                           static_cast<std::size_t>(std::max(
+                               turns_in_flight(block), block.free.in_flight)));
   for (const Capacity& capacity : capacities)
     if (std::max(capacity.up, capacity.down) > most)
       return fmt::format("a channel holds {} messages up and {} down",

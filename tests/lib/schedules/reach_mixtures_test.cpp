@@ -28,7 +28,7 @@ using Mixture = std::vector<Traits>;  // bottom first
 
 Traits local_loss(std::int64_t reach, ReachRule rule) {
   if (reach == 0) return {.cut = true, .from_above = false, .own = true};
-  return {.own = true, .reach = reach, .rule = rule};
+  return {.own = true, .reach = {reach, rule}};
 }
 
 /// What a boundary may be: local losses of reach 0 to 3, by either rule, and
@@ -39,8 +39,8 @@ std::vector<Traits> choices() {
     for (const ReachRule rule : {ReachRule::sum, ReachRule::furthest})
       all.push_back(local_loss(reach, rule));
   all.push_back({});
-  all.push_back({.reach = 1});
-  all.push_back({.reach = 2});
+  all.push_back({.reach = {1}});
+  all.push_back({.reach = {2}});
   return all;
 }
 
@@ -64,9 +64,10 @@ std::string text_of(const Mixture& mixture) {
     if (each.cut)
       text += " [greedy]";
     else
-      text += fmt::format(" [{}reach {}{}]", each.own ? "" : "backprop, ",
-                          each.reach == kUnbounded ? -1 : each.reach,
-                          each.rule == ReachRule::sum ? "" : ", furthest");
+      text +=
+          fmt::format(" [{}reach {}{}]", each.own ? "" : "backprop, ",
+                      each.reach.blocks == kUnbounded ? -1 : each.reach.blocks,
+                      each.reach.rule == ReachRule::sum ? "" : ", furthest");
   }
   return text;
 }
@@ -85,12 +86,13 @@ Losses expected_of(const Mixture& mixture, int block) {
     bool passes = has_loss(mixture, loss);
     for (int k = block; k < loss; ++k) {
       const Traits& boundary = by_block(mixture, k);
-      passes = passes && !boundary.cut && loss - k <= boundary.reach;
+      passes = passes && !boundary.cut && loss - k <= boundary.reach.blocks;
     }
     if (passes) found.insert(loss);
   }
   const bool is_furthest =
-      block < blocks && by_block(mixture, block).rule == ReachRule::furthest;
+      block < blocks &&
+      by_block(mixture, block).reach.rule == ReachRule::furthest;
   if (is_furthest && !found.empty()) found = {*found.rbegin()};
   return found;
 }
@@ -99,14 +101,15 @@ Losses expected_of(const Mixture& mixture, int block) {
 bool shall_be_refused(const Mixture& mixture) {
   const int blocks = static_cast<int>(std::ssize(mixture)) + 1;
   for (const Traits& each : mixture)
-    if (!each.cut && each.reach != kUnbounded && each.reach >= blocks)
+    if (!each.cut && each.reach.blocks != kUnbounded &&
+        each.reach.blocks >= blocks)
       return true;
   for (int block = 1; block <= blocks; ++block)
     if (expected_of(mixture, block).empty()) return true;
   return false;
 }
 
-/// A message down: the losses of each gradient in it, by BlockPlan::leaving.
+/// A message down: the losses of each gradient in it, by GradientFlow::leaving.
 using Down = std::vector<Losses>;
 using MessageKey = std::tuple<int, std::int64_t, std::int64_t>;
 
@@ -121,7 +124,7 @@ class LossReplay {
     for (const Transfer& need : needs_of(plan_, block, action))
       if (need.kind == MessageKind::gradient)
         taken[need.round] = down_.at({need.from, need.batch, need.round});
-    Down sent(static_cast<std::size_t>(mine.leaving));
+    Down sent(static_cast<std::size_t>(mine.gradients.leaving));
     Losses& applied = applied_[{block, action.batch}];
     const auto add = [&](const GradientPart& part, const Losses& losses) {
       if (part.applied) applied.insert(losses.begin(), losses.end());
@@ -131,14 +134,15 @@ class LossReplay {
     };
     if (mine.visits.empty()) {
       std::size_t way = 0;
-      for (const GradientPart& part : mine.parts)
+      for (const GradientPart& part : mine.gradients.parts)
         add(part, part.own ? Losses{block} : taken.at(0).at(way++));
     } else {
       const BackwardVisit& visit =
           mine.visits.at(static_cast<std::size_t>(action.round));
-      if (visit.own) add(mine.parts.front(), {block});
+      if (visit.own) add(mine.gradients.parts.front(), {block});
       for (const Arrival& from : visit.arrivals)
-        add(mine.arriving(from.way), taken.at(from.round).at(from.way));
+        add(mine.gradients.arriving(from.way),
+            taken.at(from.round).at(from.way));
     }
     for (const Transfer& yield : yields_of(plan_, block, action))
       if (yield.kind == MessageKind::gradient)

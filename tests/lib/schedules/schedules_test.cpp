@@ -62,18 +62,18 @@ TEST(Schedule, ScheduleOfOrderBForwardsFirstInTheLastBlock) {
 }
 
 TEST(Schedule, ScheduleOfASynthesizerLearnsWhenItsTargetMayBeThere) {
-  Traits synthetic{.cut = true, .learns = true};
+  Traits synthetic{.cut = true, .lower = {.learns = true}};
   EXPECT_EQ(schedule_of(synthetic, 2, 1, {.end_turn = 2}),
             "F0 B0 U0 L0 F1 B1 U1 L1");
-  synthetic.target_delay = 1;
+  synthetic.lower.target_delay = 1;
   EXPECT_EQ(schedule_of(synthetic, 2, 1, {.end_turn = 2, .drain = true}),
             "F0 B0 U0 F1 B1 U1 L0 L1");
 }
 
 TEST(Schedule, ScheduleOfASynthesizerBelowADelayWaitsForItsTarget) {
-  const RunPlan plan =
-      make_run_plan({{.cut = true, .learns = true}, kDelayed}, false);
-  EXPECT_EQ(plan.blocks[0].learn_delay, 1);
+  const RunPlan plan = make_run_plan(
+      {{.cut = true, .lower = {.learns = true}}, kDelayed}, false);
+  EXPECT_EQ(plan.blocks[0].lower.learn_delay, 1);
   EXPECT_EQ(plan.blocks[0].delay, 0);
 }
 
@@ -114,14 +114,14 @@ TEST(Plan, AddsDelaysUpToTheFirstCut) {
 
 TEST(Plan, SendsTheRawInputAsFarUpAsItIsNeeded) {
   Traits needs_input = kLocal;
-  needs_input.attachments = {kRawInput};
+  needs_input.lower.attachments = {kRawInput};
   const RunPlan plan =
       make_run_plan({kLocal, needs_input, kBackprop, kLocal}, false);
   std::string kept;
   std::string sent;
   for (const BlockPlan& block : plan.blocks) {
-    kept += block.keeps.empty() ? '0' : '1';
-    sent += block.relays.empty() ? '0' : '1';
+    kept += block.lower.keeps.empty() ? '0' : '1';
+    sent += block.lower.relays.empty() ? '0' : '1';
   }
   EXPECT_EQ(kept, "01000");
   EXPECT_EQ(sent, "10000");

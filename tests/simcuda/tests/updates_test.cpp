@@ -9,7 +9,7 @@
 
 #include "lib/updates/clipping.h"
 #include "lib/updates/update_chain.h"
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 #include "tests/lib/updates/rules.h"
 #include "tests/simcuda/tests/simulated_test.h"
 

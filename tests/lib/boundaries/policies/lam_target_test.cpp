@@ -140,26 +140,27 @@ TEST(LamTarget, GoesThroughABoundaryOfBackprop) {
             1e-5);
 }
 
-constexpr Traits kApart{
-    .from_above = true, .own = true, .learns = true, .lam_target = 0.5};
+constexpr Traits kApart{.from_above = true,
+                        .own = true,
+                        .lower = {.learns = true, .lam_target = 0.5}};
 
 TEST(LamTarget, SendsASecondGradientOnlyWhereASynthesizerWantsIt) {
   // Boundary 1 wants it, 2 makes it; what comes down boundary 3 is the truth.
   const RunPlan plan = make_run_plan({kApart, kApart, kApart}, false);
   std::string leaving;
   for (const BlockPlan& block : plan.blocks)
-    leaving += std::to_string(block.leaving);
+    leaving += std::to_string(block.gradients.leaving);
   EXPECT_EQ(leaving, "0221");
   const RunPlan none = make_run_plan({{}, {}, kApart}, false);
   leaving.clear();
   for (const BlockPlan& block : none.blocks)
-    leaving += std::to_string(block.leaving);
+    leaving += std::to_string(block.gradients.leaving);
   EXPECT_EQ(leaving, "0111");
 }
 
 TEST(LamTarget, IsRefusedBesideAReach) {
   try {
-    make_run_plan({{.own = true, .reach = 1}, kApart, {}}, false);
+    make_run_plan({{.own = true, .reach = {1}}, kApart, {}}, false);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("boundary 1: a reach can't go with"));

@@ -196,11 +196,11 @@ TEST(Blend, IsCutWithoutBackprop) {
   EXPECT_FALSE(small_experiment(kMlp + blend(0, 1))
                    .plans[0]
                    .blocks[0]
-                   .gradient_from_above);
+                   .gradients.from_above);
   EXPECT_TRUE(small_experiment(kMlp + blend(0.5, 1))
                   .plans[0]
                   .blocks[0]
-                  .gradient_from_above);
+                  .gradients.from_above);
 }
 
 /// Two blocks, so that the blend is linear in its sources.

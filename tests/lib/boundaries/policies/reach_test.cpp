@@ -423,10 +423,10 @@ TEST(Reach, LossesThatNobodyNeedsDontComeDown) {
   const RunPlan& plan = experiment.plans[0];
   using Parts = std::vector<GradientPart>;
   const int stays = GradientPart::kStays;
-  EXPECT_EQ(plan.blocks[2].parts, (Parts{{true, true, 0}}));
-  EXPECT_EQ(plan.blocks[1].parts,
+  EXPECT_EQ(plan.blocks[2].gradients.parts, (Parts{{true, true, 0}}));
+  EXPECT_EQ(plan.blocks[1].gradients.parts,
             (Parts{{true, false, 0}, {false, true, stays}}));
-  EXPECT_EQ(plan.blocks[0].parts,
+  EXPECT_EQ(plan.blocks[0].gradients.parts,
             (Parts{{true, false, stays}, {false, true, stays}}));
 }
 
@@ -516,7 +516,7 @@ TEST(Reach, I5_OfAScalarNetIsWhatOneFindsByHand) {
 TEST(Reach, OneGradientComesDownWhereAllLossesGoOnTogether) {
   const Experiment experiment = small_experiment(kFive + within(4, "sum"));
   for (const BlockPlan& plan : experiment.plans[0].blocks)
-    EXPECT_EQ(plan.leaving, plan.block == 1 ? 0 : 1) << plan.block;
+    EXPECT_EQ(plan.gradients.leaving, plan.block == 1 ? 0 : 1) << plan.block;
 }
 
 std::string refusal(const std::string& lines) {

@@ -97,7 +97,7 @@ class SignalOracle final : public Lower {
   explicit SignalOracle(std::map<std::int64_t, at::Tensor> signals)
       : signals_(std::move(signals)) {}
   Traits traits() const override {
-    return {.cut = true, .own = true, .learns = true};
+    return {.cut = true, .own = true, .lower = {.learns = true}};
   }
   Signal signal(const BatchContext& context) override {
     Signal signal;

@@ -89,7 +89,7 @@ std::vector<std::vector<double>> forwards(bool unlocks) {
   const Traits boundary{
       .cut = true,
       .own = true,
-      .learns = true,
+      .lower = {.learns = true},
       .upper = unlocks ? UpperEnd::from_data : UpperEnd::plain};
   const RunPlan plan = make_run_plan({boundary, boundary, boundary}, false);
   const std::vector<Capacity> capacities = capacities_of(plan, 0);
@@ -161,8 +161,10 @@ class TruthOracle final : public Lower {
  public:
   explicit TruthOracle(Truth gradients) : gradients_(std::move(gradients)) {}
   Traits traits() const override {
-    return {
-        .cut = true, .own = true, .learns = true, .upper = UpperEnd::from_data};
+    return {.cut = true,
+            .own = true,
+            .lower = {.learns = true},
+            .upper = UpperEnd::from_data};
   }
   Signal signal(const BatchContext& context) override {
     Signal signal;

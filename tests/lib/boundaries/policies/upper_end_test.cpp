@@ -27,7 +27,7 @@ class BackpropWithWeights final : public Lower {
   explicit BackpropWithWeights(std::shared_ptr<LessonTensors> seen)
       : seen_(std::move(seen)) {}
   Traits traits() const override {
-    return {.learns = true, .upper = UpperEnd::answers};
+    return {.lower = {.learns = true}, .upper = UpperEnd::answers};
   }
   Signal signal(const BatchContext& context) override {
     Signal signal;
@@ -68,8 +68,8 @@ TrainingOutcome learned(double lr) {
       },
       [](const BoundarySite&) { return std::make_unique<Telling>(); }};
   experiment.phases[0][0].make = make;
-  experiment.plans = {
-      make_run_plan({{.learns = true, .upper = UpperEnd::answers}, {}}, false)};
+  experiment.plans = {make_run_plan(
+      {{.lower = {.learns = true}, .upper = UpperEnd::answers}, {}}, false)};
   Training training(experiment);
   TrainingOutcome done;
   for (const auto& [name, weight] : training.block(2).weights())

@@ -24,7 +24,8 @@ using testing::Le;
 constexpr Traits kBackprop = {};
 constexpr Traits kDelayed = {.delay = 1};
 constexpr Traits kLocal = {.cut = true, .from_above = false, .own = true};
-constexpr Traits kSynthetic = {.cut = true, .own = true, .learns = true};
+constexpr Traits kSynthetic = {
+    .cut = true, .own = true, .lower = {.learns = true}};
 
 Traits buffered(const ReplayOptions& options) {
   Traits traits = kLocal;
@@ -187,7 +188,7 @@ TEST(FreeRunning, GoesBackwardBeforeAGrantEndsWhereItWaitsForNobody) {
 }
 
 TEST(FreeRunning, LearnsAtOnceFromAGradientThatItHasApplied) {
-  const Traits both{.delay = 1, .own = true, .learns = true};
+  const Traits both{.delay = 1, .own = true, .lower = {.learns = true}};
   EXPECT_EQ(text_of(after(both, "F0 F1 B0 U0", {.end_turn = 9}, 3).choices()),
             "L0 B1 F2");
 }

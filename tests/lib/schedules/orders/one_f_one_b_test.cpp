@@ -36,7 +36,7 @@ TEST(OneForwardOneBackward, CountsNoBlocksAboveACut) {
 }
 
 TEST(OneForwardOneBackward, CountsNoBlocksThatOnlyTeachASynthesizer) {
-  const Traits synthetic{.cut = true, .learns = true};
+  const Traits synthetic{.cut = true, .lower = {.learns = true}};
   const RunPlan plan = pipeline_plan("1f1b", {synthetic}, 2);
   EXPECT_EQ(first_turn_of(plan, 1), "F0 B0 F1 B1 U1 L0 L1");
 }

@@ -200,7 +200,7 @@ TEST(Pipelines, RoomForWhatIsLearnedAfterATurnIsFound) {
   // Block 3 takes what came up in a turn at its end, block 2 what came down: so
   // one of them must have room for all.
   const Traits learning{
-      .cut = true, .learns = true, .upper = UpperEnd::from_data};
+      .cut = true, .lower = {.learns = true}, .upper = UpperEnd::from_data};
   for (const int batches : {4, 256}) {
     const RunPlan plan = pipeline_plan("1f1b", {{}, learning, {}}, batches);
     std::vector<Capacity> capacities = capacities_of(plan, 0);

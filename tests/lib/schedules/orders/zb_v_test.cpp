@@ -240,9 +240,11 @@ TEST(ZeroBubbleV, RefusesTheNormOfTheWholeModel) {
 
 TEST(ZeroBubbleV, RefusesBoundariesThatDelayOrLearnOrVisitSeveralTimes) {
   expect_refused({{.delay = 1}}, {}, "order = 'zb-v' goes without delays");
-  expect_refused({{.cut = true, .learns = true, .upper = UpperEnd::from_data}},
-                 {}, "order = 'zb-v' can't have synthesizers");
-  expect_refused({{.sweeps = {.steps = 3}}}, {}, "visits it several times");
+  expect_refused(
+      {{.cut = true, .lower = {.learns = true}, .upper = UpperEnd::from_data}},
+      {}, "order = 'zb-v' can't have synthesizers");
+  expect_refused({{.lower = {.sweeps = {.steps = 3}}}}, {},
+                 "visits it several times");
 }
 
 }  // namespace sluice::zb_v_test

@@ -82,7 +82,10 @@ TEST(MicroBatches, AreRefusedWhereABoundaryDelays) {
   EXPECT_THAT([&] { plan_of({{.delay = 1}}, two); },
               ThrowsMessage<UserError>(HasSubstr("pipeline.micro_batches")));
   EXPECT_THAT(
-      [&] { plan_of({{.cut = true, .learns = true, .target_delay = 1}}, two); },
+      [&] {
+        plan_of({{.cut = true, .lower = {.learns = true, .target_delay = 1}}},
+                two);
+      },
       ThrowsMessage<UserError>(HasSubstr("boundary 1")));
   EXPECT_THAT(
       [&] {

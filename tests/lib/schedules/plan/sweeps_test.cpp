@@ -20,8 +20,8 @@ using testing::ThrowsMessage;
 
 Traits moving(std::int64_t steps, bool at_once = false) {
   Traits traits;
-  traits.publishes = true;
-  traits.sweeps = {.steps = steps, .at_once = at_once};
+  traits.lower.publishes = true;
+  traits.lower.sweeps = {.steps = steps, .at_once = at_once};
   return traits;
 }
 
@@ -157,7 +157,7 @@ TEST(Sweeps, NeedBlocksThatWaitForEachOther) {
 /// Block 1 takes the loss of block 3 alone, where the losses of blocks 3 and 4
 /// move block 2.
 TEST(Sweeps, AVariableMovesByOneGradient) {
-  const std::vector<Traits> boundaries = {Traits{.reach = 2}, moving(1),
+  const std::vector<Traits> boundaries = {Traits{.reach = {2}}, moving(1),
                                           Traits{.own = true}};
   EXPECT_THAT([&] { plan_of(boundaries); },
               ThrowsMessage<UserError>(HasSubstr("boundary 2: its variable")));

@@ -18,7 +18,7 @@ RunPlan plan_of(std::size_t blocks, const Traits& traits,
 }
 
 Traits within(std::int64_t reach, ReachRule rule = ReachRule::sum) {
-  return {.own = true, .reach = reach, .rule = rule};
+  return {.own = true, .reach = {reach, rule}};
 }
 
 std::string turn_of(const RunPlan& plan, int block) {

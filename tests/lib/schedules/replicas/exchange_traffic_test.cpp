@@ -211,7 +211,8 @@ TEST(ExchangeTraffic, IsUpToAClockWhereReplicasOrBatchesAreLeftOut) {
   EXPECT_TRUE(clock_decides_work(served({.least = 2, .drops_late = true})));
   RunPlan buffered = make_free_plan({});
   EXPECT_FALSE(clock_decides_work(buffered));
-  buffered.blocks.front().inbox_above.slow_consumer = SlowConsumer::drop_oldest;
+  buffered.blocks.front().free.inbox_above.slow_consumer =
+      SlowConsumer::drop_oldest;
   EXPECT_TRUE(clock_decides_work(buffered));
 }
 

@@ -210,8 +210,9 @@ TEST(Replicas, SumWeightsBeforeTheUpdateThatTakesAccountOfIt) {
 }
 
 TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
-  const Traits synthesizer{
-      .cut = true, .own = true, .learns = true, .learns_by_steps = true};
+  const Traits synthesizer{.cut = true,
+                           .own = true,
+                           .lower = {.learns = true, .learns_by_steps = true}};
   const RunPlan one = plan_of("turns", 2, {}, synthesizer);
   EXPECT_EQ(text_of(with_replicas(one, 2, kGradients), 3, {.end_turn = 2}),
             "F0 B0 X0 S0 U0 L0 X0.6 S0.6 F1 B1 X1 S1 U1 L1 X1.6 S1.6");
@@ -405,9 +406,9 @@ TEST(Replicas, SayWhomTheyWaitFor) {
 
 TEST(Replicas, AreRefusedWhereTheyWouldDiffer) {
   expect_refused(plan_of("free", 2, {}), "schedule = 'lockstep'");
-  expect_refused(
-      plan_of("turns", 2, {}, {.cut = true, .own = true, .learns = true}),
-      "boundary 1: its policy learns");
+  expect_refused(plan_of("turns", 2, {},
+                         {.cut = true, .own = true, .lower = {.learns = true}}),
+                 "boundary 1: its policy learns");
 }
 
 }  // namespace

@@ -277,11 +277,11 @@ TEST(Petra, T4_KeepsOnlyLabelsOfABlockThatHasAnInverse) {
 TEST(Petra, SendsItsInputDownWhereTheBlockBelowRebuildsFromIt) {
   const Experiment rebuilt = small_experiment(net("rebuilt"));
   const std::vector<BlockPlan>& blocks = rebuilt.plans.at(0).blocks;
-  EXPECT_FALSE(by_block(blocks, 1).returns_input);
-  EXPECT_FALSE(by_block(blocks, 2).returns_input);
-  EXPECT_TRUE(by_block(blocks, 3).returns_input);
+  EXPECT_FALSE(by_block(blocks, 1).gradients.returns_input);
+  EXPECT_FALSE(by_block(blocks, 2).gradients.returns_input);
+  EXPECT_TRUE(by_block(blocks, 3).gradients.returns_input);
   const Experiment current = small_experiment(net("current"));
-  EXPECT_FALSE(by_block(current.plans.at(0).blocks, 3).returns_input);
+  EXPECT_FALSE(by_block(current.plans.at(0).blocks, 3).gradients.returns_input);
   EXPECT_EQ(by_block(rebuilt.costs.bytes, 2).gradient,
             2 * by_block(current.costs.bytes, 2).gradient);
   EXPECT_EQ(by_block(rebuilt.costs.bytes, 1).gradient,

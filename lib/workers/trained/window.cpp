@@ -1,9 +1,9 @@
-#include "lib/workers/window.h"
+#include "lib/workers/trained/window.h"
 
 #include <utility>
 
 #include "lib/tensors/gpu/staging.h"
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/workers/vjp.h"
+#include "lib/workers/trained/vjp.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ namespace {
 /// moves no weights.
 void add_target(const BlockPlan& plan, const BatchContext& context,
                 const Signal& signal, Lower& lower, std::vector<Pull>& pulls) {
-  const GradientPart& last = plan.parts.back();
+  const GradientPart& last = plan.gradients.parts.back();
   if (!last.target) return;
   Tensors target = signal.targets.empty() ? lower.passed(context.target_above)
                                           : signal.targets;
@@ -62,9 +62,9 @@ void add_part(const GradientPart& part, const Tensors& gradients,
 std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
                            const std::vector<Tensors>& arrived, Lower& lower,
                            std::size_t parameters, Signal& signal) {
-  const std::vector<GradientPart>& parts = plan.parts;
+  const std::vector<GradientPart>& parts = plan.gradients.parts;
   std::vector<Pull> pulls;
-  if (plan.is_merged()) {
+  if (plan.gradients.are_merged()) {
     signal = signal_of(context, lower, parameters);
     pulls.push_back(
         {signal.gradients, parts.front().applied, parts.front().leaving});
