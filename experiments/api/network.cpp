@@ -75,6 +75,7 @@ int Network::replicas() const {
 }
 
 Record Step::record(int block, int replica) const {
+  network_->check_figures_of(block, replica);
   network_->wait(network_->given_ - grant_ - 1);
   const auto found = records_->find({block, replica});
   return found == records_->end() ? Record{} : found->second;

@@ -163,6 +163,15 @@ void NetworkCore::give(Grant grant, std::span<const Batch> batches) {
   }
 }
 
+void NetworkCore::check_figures_of(int block, int replica) const {
+  if (block < 1 || block > blocks())
+    throw UserError("block {}: the network has the blocks 1 to {}", block,
+                    blocks());
+  if (replica < 1 || replica > replicas())
+    throw UserError("replica {}: the network has the replicas 1 to {}", replica,
+                    replicas());
+}
+
 void NetworkCore::wait(std::size_t ahead) {
   if (failed_) return;
   const auto left = [this] {

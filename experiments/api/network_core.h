@@ -47,6 +47,8 @@ class NetworkCore {
   std::int64_t turns() const { return turn_; }
   int blocks() const { return experiment_.blocks(); }
   int replicas() const { return static_cast<int>(experiment_.replicas.count); }
+  /// Throws UserError where there is no such block, or replica of one.
+  void check_figures_of(int block, int replica) const;
 
  private:
   friend class Step;

@@ -1,11 +1,13 @@
 #include "lib/base/process_start.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <initializer_list>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/stopping_signals.h"
@@ -19,6 +21,17 @@ void open_if_closed(int stream) {
   if (::open("/dev/null", O_RDWR) != stream) std::abort();
 }
 
+/// Data in many files keep one open each. Where a limit can't be raised, the
+/// error that names a file says what to do.
+void allow_many_files() {
+  constexpr rlim_t kFiles = 65'536;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kFiles)
+    return;
+  limit.rlim_cur = std::min(kFiles, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 void begin_process() {
@@ -26,6 +39,7 @@ void begin_process() {
     open_if_closed(stream);
   std::signal(SIGCHLD, SIG_DFL);
   ignore_noted_signals();
+  allow_many_files();
 }
 
 }  // namespace sluice

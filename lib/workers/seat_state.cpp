@@ -21,7 +21,7 @@ std::string name_in_state(const SeatCore& seat, std::string_view what) {
   return fmt::format("{}.{}", what, seat.block.index());
 }
 
-void append(NamedTensors more, NamedTensors& all) {
+void append_state(NamedTensors more, NamedTensors& all) {
   for (auto& named : more) all.push_back(std::move(named));
 }
 
@@ -91,9 +91,9 @@ NamedTensors state_of(const SeatCore& seat) {
   save_deals(plan.micro_batches.deals, me, all);
   save_counts(seat_names(seat.run_plan()).counts, me, all);
   if (seat.evaluated.are_others()) save_number(1, me + ".own_weights", all);
-  append(seat.replicas.state(), all);
+  append_state(seat.replicas.state(), all);
   seat.messages.save_codecs(all);
-  append(seat.evaluated.average_state(), all);
+  append_state(seat.evaluated.average_state(), all);
   seat.messages.save_source(all);
   return all;
 }

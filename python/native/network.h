@@ -55,6 +55,10 @@ class Network {
   template <class Work>
   auto guarded(Work&& work) {
     try {
+      if (running_python == raised_.get())
+        throw UserError(
+            "a Network's own layers and policies can't call it: it is in the "
+            "middle of a step");
       const nanobind::gil_scoped_release others;
       const std::lock_guard lock(mutex_);
       return work();

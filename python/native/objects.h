@@ -39,9 +39,18 @@ class RaisedInPython {
 /// "ValueError: no such size (net.py:12)". With the GIL.
 std::string one_line(const nanobind::python_error& error);
 
+/// The network whose Python this thread runs, by its errors; nullptr: none.
+inline thread_local const RaisedInPython* running_python = nullptr;
+
 /// Does something with Python, and tells its errors as ours. With the GIL.
 template <class Do>
 auto in_python(RaisedInPython& raised, Do&& work) {
+  struct Running {
+    explicit Running(const RaisedInPython* now)
+        : before(std::exchange(running_python, now)) {}
+    ~Running() { running_python = before; }
+    const RaisedInPython* before;
+  } const running(&raised);
   try {
     return work();
   } catch (const nanobind::python_error& error) {

@@ -87,6 +87,13 @@ auto ask(const Written& written, Do&& work) {
   return in_policy(written, work);
 }
 
+Tensors cloned(const Tensors& tensors) {
+  Tensors clones;
+  for (const at::Tensor& each : tensors)
+    clones.push_back(each.detach().clone());
+  return clones;
+}
+
 class PythonReplicas final : public ReplicaPolicy {
  public:
   /// made: a Made. With the GIL.
@@ -104,7 +111,9 @@ class PythonReplicas final : public ReplicaPolicy {
 
   void begin(const Tensors& weights) override {
     if (begin_)
-      ask(*written_, [&] { nb::handle(begin_.get())(list_of(weights)); });
+      // Copies: a policy may keep what the weights were.
+      ask(*written_,
+          [&] { nb::handle(begin_.get())(list_of(cloned(weights))); });
   }
 
   Tensors offer(const Tensors& mine) override {

@@ -302,6 +302,36 @@ def test_what_is_wrong_with_replicas_is_said_in_a_line(replicas, message):
     assert "\n" not in str(info.value)
 
 
+@pytest.mark.parametrize("engine", ["virtual", "threads"])
+def test_a_policy_that_calls_its_network_is_refused(engine):
+    nets = []
+
+    class Calls(Mean):
+        def combine(self, mine, mixture):
+            return super().combine(mine, mixture) if not nets else (
+                nets[0].weights())
+
+    with pytest.raises(sluice.SluiceError, match="in the middle of a step"):
+        with network({"count": 2, "policy": Calls}, engine=engine) as net:
+            nets.append(net)
+            trained(net)
+
+
+def test_what_a_policy_begins_with_is_its_own():
+    first = []
+
+    class Keeps(Mean):
+        def begin(self, weights):
+            first.append((weights, [w.clone() for w in weights]))
+
+    with network({"count": 2, "policy": Keeps}) as net:
+        losses, _ = trained(net)
+    assert losses[-1] != losses[0]
+    assert first
+    for weights, copies in first:
+        assert all(torch.equal(w, c) for w, c in zip(weights, copies))
+
+
 def test_a_batch_is_dealt_out_equally():
     with network(3) as net:
         with pytest.raises(sluice.SluiceError,

@@ -40,11 +40,18 @@ std::optional<std::vector<std::string>> names_of_range(
   const auto last =
       whole_number(std::string_view(name).substr(dots + 2, close - dots - 2));
   if (!begin || !last) return std::nullopt;
-  if (*last < *begin || *last - *begin >= kMostShards)
+  if (*last < *begin)
     throw UserError(
         "{}: the range in braces goes from {} to {}; give the smaller number "
         "first, as in {{000..146}}",
         name, *begin, *last);
+  if (*last - *begin >= kMostShards)
+    throw UserError("{}: the range in braces has more than {} numbers", name,
+                    kMostShards);
+  if (name.find_first_of("{*?[", close) != std::string::npos)
+    throw UserError(
+        "{}: a name has one range or one pattern; give several names as a list",
+        name);
   std::vector<std::string> names;
   for (std::int64_t number = *begin; number <= *last; ++number)
     names.push_back(fmt::format("{}{:0{}}{}", name.substr(0, open), number,
@@ -56,7 +63,21 @@ bool is_pattern(const std::string& name) {
   return name.find_first_of("*?[") != std::string::npos;
 }
 
-std::vector<std::string> files_that_match(const std::string& pattern) {
+/// The folder as a pattern that matches it alone.
+std::string escaped(const std::string& folder) {
+  std::string pattern;
+  for (const char each : folder) {
+    if (std::string_view("*?[\\").find(each) != std::string_view::npos)
+      pattern += '\\';
+    pattern += each;
+  }
+  return pattern;
+}
+
+std::vector<std::string> files_that_match(const std::string& folder,
+                                          const std::string& name) {
+  const std::string pattern =
+      (std::filesystem::path(escaped(folder)) / name).string();
   std::vector<std::string> files;
   glob_t found = {};
   const int status = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
@@ -86,7 +107,7 @@ std::vector<std::string> files_of(const std::string& folder,
   const std::string path = (std::filesystem::path(folder) / name).string();
   if (!is_pattern(name) || std::filesystem::is_regular_file(path))
     return {file_at(path)};
-  files = files_that_match(path);
+  files = files_that_match(folder, name);
   if (files.empty())
     throw UserError("no file matches {}; correct the pattern, or the folder",
                     path);

@@ -65,6 +65,11 @@ std::optional<std::uint64_t> size_in(const Header& header) {
   return size;
 }
 
+bool is_zero(std::span<const char> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](char byte) { return byte == 0; });
+}
+
 /// The sum of its bytes, with blanks for the sum itself.
 bool has_right_sum(const Header& header) {
   std::uint64_t sum = 0;
@@ -120,12 +125,9 @@ class TarReader {
     refuse_gzipped();
     std::vector<TarMember> members;
     TarExtension extension;
-    // A tar file ends with two blocks of zeros, which some leave out.
-    while (at_ < tar_.size()) {
+    while (true) {
       const Header header = next_header();
-      if (std::all_of(header.begin(), header.end(),
-                      [](char byte) { return byte == 0; }))
-        break;
+      if (is_zero(header)) break;
       check(header);
       const char type = header.at(kType);
       const auto size = size_in(header);
@@ -134,15 +136,21 @@ class TarReader {
         take_extension(type, *size, extension);
         continue;
       }
-      const bool is_file = type == '0' || type == '\0';
+      const bool is_file = type == '0' || type == '\0' || type == '7';
       TarMember member = {
           .name = extension.name ? *std::move(extension.name) : name_in(header),
           .begin = at_,
           .bytes = extension.size.value_or(*size)};
       extension = {};
+      if (std::string_view("12S").find(type) != std::string_view::npos)
+        throw UserError(
+            "{}:{}: is a link or has holes, and isn't read; pack it anew with "
+            "`tar --hard-dereference -h`",
+            tar_.path(), member.name);
       skip(member.bytes);
       if (is_file) members.push_back(std::move(member));
     }
+    check_rest();
     return members;
   }
 
@@ -161,10 +169,26 @@ class TarReader {
   Header next_header() {
     header_at_ = at_;
     Header header = {};
-    if (tar_.size() - at_ < kBlock) fail("half a header, and the end");
+    if (tar_.size() - at_ < kBlock) fail("no header, and no end of zeros,");
     tar_.read(at_, std::as_writable_bytes(std::span(header)));
     at_ += kBlock;
     return header;
+  }
+
+  /// A file behind the end would be lost.
+  void check_rest() {
+    std::vector<char> piece(std::size_t{1} << 16);
+    while (at_ < tar_.size()) {
+      piece.resize(static_cast<std::size_t>(
+          std::min<std::uint64_t>(piece.size(), tar_.size() - at_)));
+      tar_.read(at_, std::as_writable_bytes(std::span(piece)));
+      if (!is_zero(piece))
+        throw UserError(
+            "{}: goes on behind its end at byte {}: it may be several tar "
+            "files in one; give each by itself",
+            tar_.path(), header_at_);
+      at_ += piece.size();
+    }
   }
 
   void check(const Header& header) const {
@@ -186,8 +210,11 @@ class TarReader {
   }
 
   void skip(std::uint64_t bytes) {
-    if (bytes > tar_.size() - at_) fail("a file that goes on behind its end");
-    at_ = std::min(at_ + (bytes + kBlock - 1) / kBlock * kBlock, tar_.size());
+    const std::uint64_t left = tar_.size() - at_;
+    const std::uint64_t padding = (kBlock - bytes % kBlock) % kBlock;
+    if (bytes > left || padding > left - bytes)
+      fail("a file that goes on behind its end");
+    at_ += bytes + padding;
   }
 
   [[noreturn]] void fail(std::string_view what) const {

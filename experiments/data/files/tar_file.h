@@ -16,9 +16,9 @@ struct TarMember {
 };
 
 /// The regular files of a tar file (POSIX.1-2001 pax, ustar, GNU's long names
-/// and large sizes), in its order. Reads headers alone. Throws UserError,
-/// naming the place, for what is no such file, is compressed, damaged or cut
-/// off.
+/// and large sizes), in its order. Reads headers alone, and the zeros behind
+/// the end. Throws UserError, naming the place, for what is no such file, is
+/// compressed, damaged or cut off, goes on behind its end, or has links.
 std::vector<TarMember> members_of(const RawFile& tar);
 
 }  // namespace sluice

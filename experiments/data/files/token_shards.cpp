@@ -24,7 +24,12 @@ TokenShards::TokenShards(std::vector<std::unique_ptr<const TokenFile>> files)
     : files_(std::move(files)) {
   SLUICE_CHECK(!files_.empty(), "shards of no file");
   std::int64_t end = 0;
-  for (const auto& file : files_) ends_.push_back(end += file->size());
+  for (const auto& file : files_) {
+    if (file->size() == 0)
+      throw UserError("{}: has no token; get it again, or leave it out",
+                      file->path());
+    ends_.push_back(end += file->size());
+  }
 }
 
 TokenShards::TokenShards(std::span<const std::string> paths, TokenType type)

@@ -14,7 +14,7 @@ namespace sluice {
 /// in one and end in the next. Any number of threads may read.
 class TokenShards {
  public:
-  /// One file or more.
+  /// One file or more. Throws UserError for one without a token.
   explicit TokenShards(std::vector<std::unique_ptr<const TokenFile>> files);
   /// Files of tokens of `type`, as TokenFile's.
   TokenShards(std::span<const std::string> paths, TokenType type);

@@ -130,10 +130,14 @@ void FoundImages::look_at_entries() {
   std::uint32_t crc = 0;
   std::size_t count = 0;
   std::map<std::tuple<dev_t, ino_t, std::uint64_t>, const ImagePlace*> places;
+  struct stat entry = {};
+  const std::string* entered = nullptr;  // the file of that entry
   for (const SplitFiles& split : splits_)
     for (const ImageFile& file : split->files()) {
       const ImagePlace& place = file.place;
-      const struct stat entry = entry_of(place.file());
+      if (entered == nullptr || *entered != place.file())
+        entry = entry_of(place.file());
+      entered = &place.file();
       const std::string line = fmt::format(
           "{}/{}/{} {}\n", split->name(), file.label,
           fs::path(place.path).filename().string(),

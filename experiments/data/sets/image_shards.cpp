@@ -36,15 +36,20 @@ struct PartName {
   std::string part;  ///< in small letters
 };
 
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  std::transform(
+      small.begin(), small.end(), small.begin(),
+      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return small;
+}
+
 PartName part_name(std::string_view name) {
   const std::size_t slash = name.rfind('/');
   const std::size_t from = slash == std::string_view::npos ? 0 : slash + 1;
   const std::size_t dot = std::min(name.find('.', from), name.size());
-  std::string part(name.substr(std::min(dot + 1, name.size())));
-  std::transform(part.begin(), part.end(), part.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return {name.substr(0, dot), std::move(part)};
+  return {name.substr(0, dot),
+          in_small_letters(name.substr(std::min(dot + 1, name.size())))};
 }
 
 bool is_image_part(std::string_view part) {
@@ -86,8 +91,14 @@ class SampleCollector {
 
   void take_all(const std::string& path) {
     const auto tar = std::make_shared<const RawFile>(path);
+    const std::size_t before = files_.size();
     for (const TarMember& member : members_of(*tar)) take(tar, member);
     finish(tar);
+    if (files_.size() == before)
+      throw UserError(
+          "{}: has no image; parts of samples are named KEY.jpg (or .jpeg, "
+          ".png) and KEY.{}",
+          path, label_part_);
   }
 
  private:
@@ -95,9 +106,16 @@ class SampleCollector {
     const PartName name = part_name(member.name);
     if (name.key != sample_.key) finish(tar);
     sample_.key = name.key;
-    if (name.part == label_part_)
+    const bool is_label = name.part == label_part_;
+    const bool is_image = is_image_part(name.part);
+    if ((is_label && sample_.label) || (is_image && sample_.image))
+      throw UserError(
+          "{}:{}: its sample {} has such a part already; keys differ from "
+          "sample to sample",
+          tar->path(), member.name, sample_.key);
+    if (is_label)
       sample_.label = label_in(*tar, member);
-    else if (is_image_part(name.part))
+    else if (is_image)
       sample_.image = member;
     else
       left_out_.add("." + name.part);
@@ -152,6 +170,10 @@ struct ShardOptions {
                {.text = "0: the largest class of all files and 1",
                 .min = 0,
                 .max = kMostLabels});
+    if (label.starts_with('.')) label.erase(0, 1);
+    label = in_small_letters(label);
+    if (label.empty() || is_image_part(label))
+      fields.reject("label", "must be the ending of the class, as \"cls\"");
     for (const auto& [name, files] :
          {std::pair{"train", &train}, std::pair{"test", &test}})
       if (files->empty()) fields.reject(name, "must name a tar file");
@@ -168,11 +190,6 @@ std::vector<ImageFile> images_in(const std::string& folder,
   SampleCollector collector(label_part, files, left_out);
   const std::vector<std::string> paths = find_shards(folder, names);
   for (const std::string& path : paths) collector.take_all(path);
-  if (files.empty() && !paths.empty())
-    throw UserError(
-        "{}: has no image; parts of samples are named KEY.jpg (or .jpeg, .png) "
-        "and KEY.{}",
-        paths.front(), label_part);
   return files;
 }
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <exception>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <ostream>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -45,17 +46,41 @@ std::string bytes_at(const ImagePlace& place) {
   return bytes;
 }
 
+DecodedImage decoded_from(const std::string& bytes, const ImagePlace& place,
+                          bool turns, int& orientation) {
+  const std::span<const std::uint8_t> file(
+      reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  try {
+    DecodedImage image = decode_image(file, place.name());
+    orientation = orientation_of(file);
+    return turns ? upright(std::move(image), orientation) : std::move(image);
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error(place.name() +
+                             ": there is no memory to decode it");
+  }
+}
+
+/// Throws what is no fault of the image.
 WalkedImage walked(const ImagePlace& place) {
   WalkedImage image;
   try {
+    const std::string bytes = bytes_at(place);
+    image.was_read = true;
     const DecodedImage decoded =
-        decode_at(place, /*turns=*/true, image.orientation);
+        decoded_from(bytes, place, /*turns=*/true, image.orientation);
     image.height = decoded.height;
     image.width = decoded.width;
-  } catch (const std::exception& error) {  // no memory, for instance
+  } catch (const UserError& error) {
     image.damage = error.what();
   }
   return image;
+}
+
+/// Whether all damage is of the bytes, not of a moment in which they couldn't
+/// be read.
+bool were_all_read(std::span<const WalkedImage> images) {
+  return std::all_of(images.begin(), images.end(),
+                     [](const WalkedImage& image) { return image.was_read; });
 }
 
 std::size_t threads_for(std::size_t files) {
@@ -66,10 +91,14 @@ std::size_t threads_for(std::size_t files) {
 
 /// Name of a kept answer, made of all that it follows from.
 std::string key_of(std::span<const ImagePlace> places) {
-  std::string text = "walk 1\n";
+  std::string text = "walk 2\n";
+  struct stat status = {};
+  const std::string* file = nullptr;  // of that status
   for (const ImagePlace& place : places) {
-    struct stat status = {};
-    if (::stat(place.file().c_str(), &status) != 0) return "";
+    if (file == nullptr || *file != place.file()) {
+      if (::stat(place.file().c_str(), &status) != 0) return "";
+      file = &place.file();
+    }
     text += fmt::format("{} {} {}.{}{}\n", fs::absolute(place.file()).string(),
                         status.st_size, status.st_mtim.tv_sec,
                         status.st_mtim.tv_nsec,
@@ -159,12 +188,7 @@ void keep_summary(const std::string& file, const WalkSummary& summary) {
 }  // namespace
 
 DecodedImage decode_at(const ImagePlace& place, bool turns, int& orientation) {
-  const std::string bytes = bytes_at(place);
-  const std::span<const std::uint8_t> file(
-      reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  DecodedImage image = decode_image(file, place.name());
-  orientation = orientation_of(file);
-  return turns ? upright(std::move(image), orientation) : std::move(image);
+  return decoded_from(bytes_at(place), place, turns, orientation);
 }
 
 std::vector<WalkedImage> walk_images(std::span<const ImagePlace> places) {
@@ -182,8 +206,9 @@ WalkSummary summary_of_walk(std::span<const ImagePlace> places) {
   if (key.empty()) return summary_of(walk_images(places));
   const std::string file = fmt::format("{}/walks/{:.32}", cache, key);
   if (auto kept = kept_summary(file, places.size())) return *kept;
-  WalkSummary summary = summary_of(walk_images(places));
-  keep_summary(file, summary);
+  const std::vector<WalkedImage> images = walk_images(places);
+  WalkSummary summary = summary_of(images);
+  if (were_all_read(images)) keep_summary(file, summary);
   return summary;
 }
 

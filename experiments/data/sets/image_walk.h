@@ -16,6 +16,7 @@ struct WalkedImage {
   std::int64_t width = 0;
   int orientation = 1;      ///< files/orientation.h
   std::string damage = {};  ///< the error that names it; empty: none
+  bool was_read = false;    ///< else the damage may be one of a moment
 };
 
 /// Decodes all images, on all cores; the answers have the order of the places.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <span>
@@ -156,6 +157,18 @@ SharedTokens open_shards(const std::string& folder,
   return std::make_shared<const TokenShards>(paths, type);
 }
 
+/// "a file more than once, in a list or in splits (val.bin)"; "": there is
+/// none.
+std::string repeated_in(std::vector<std::string> paths) {
+  for (std::string& path : paths)
+    path = std::filesystem::weakly_canonical(path).string();
+  std::sort(paths.begin(), paths.end());
+  const auto twice = std::adjacent_find(paths.begin(), paths.end());
+  if (twice == paths.end()) return "";
+  return fmt::format("a file more than once, in a list or in splits ({})",
+                     std::filesystem::path(*twice).filename().string());
+}
+
 DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
   DataSet data;
   data.varies = true;
@@ -170,6 +183,8 @@ DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
     found.push_back(look_at_tokens(*part, vocabulary));
     for (const auto& file : part->files()) data.files.push_back(file->path());
   }
+  if (const std::string repeated = repeated_in(data.files); !repeated.empty())
+    found.push_back(repeated);
   data.found = [found] { return found; };
   data.sample = {
       .shape = {options.context}, .classes = vocabulary, .is_text = true};

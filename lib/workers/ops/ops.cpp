@@ -1,5 +1,7 @@
 #include "lib/workers/ops/ops.h"
 
+#include "lib/base/error.h"
+
 namespace sluice {
 namespace {
 
@@ -22,7 +24,9 @@ SeatOp op_of(const BlockPlan& plan, Op op) {
       {Op::backward_weights, ops::backward_weights},
       {Op::exchange, ops::exchange},
       {Op::settle, ops::settle}};
-  return op == Op::backward ? backward_of(plan) : others[op];
+  const SeatOp found = op == Op::backward ? backward_of(plan) : others[op];
+  SLUICE_CHECK(found != nullptr, "op {} has no row", static_cast<int>(op));
+  return found;
 }
 
 }  // namespace sluice

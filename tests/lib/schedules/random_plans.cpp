@@ -158,7 +158,7 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   // All boundaries between two cuts, or none.
   if (choices.one_in(6))
     for (Traits& each : made.boundaries)
-      each.weights = {"any", false, false, false, /*of_entry=*/true};
+      each.weights = {.view = "any", .of_entry = true};
   try {
     made.plan = find_row(schedule_rows(), made.order, "order")
                     .make(made.boundaries, made.options);

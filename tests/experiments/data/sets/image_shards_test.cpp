@@ -107,6 +107,18 @@ TEST_F(ImageShards, MayHaveLongNames) {
   }
 }
 
+TEST_F(ImageShards, MayLieInAFolderThatLooksLikeAPattern) {
+  write_all();
+  std::filesystem::rename(path("tars"), path("t[1]"));
+  write_all();
+  std::filesystem::rename(path("tars"), path("t1"));
+  std::filesystem::remove(path("t1/train-1.tar"));
+  const DataSet data = open_by(
+      configure_image_shards,
+      "folder = \"t[1]\"\ntrain = \"train-*.tar\"\ntest = \"test.tar\"\n");
+  EXPECT_EQ(data.train.size(), 3);
+}
+
 TEST_F(ImageShards, AreNamedByRangesAndListsToo) {
   write_all();
   const auto labels = [&](const std::string& train) {
@@ -194,7 +206,11 @@ TEST_F(ImageShards, MayHaveTheirClassInAnotherPart) {
   for (const auto& [file, folder] :
        {std::pair{"train-0.tar", "0"}, {"train-1.tar", "1"}, {"test.tar", "2"}})
     pack(file, folder);
-  EXPECT_THAT(labels_of(open("label = \"fine\"").train), ElementsAre(7, 7, 7));
+  for (const char* label : {"fine", "FINE", ".fine"})
+    EXPECT_THAT(labels_of(open(fmt::format("label = \"{}\"", label)).train),
+                ElementsAre(7, 7, 7));
+  EXPECT_THAT(error_of([&] { open("label = \"png\""); }),
+              HasSubstr("must be the ending of the class"));
 }
 
 TEST_F(ImageShards, WithoutAClassAreRefused) {
@@ -220,22 +236,102 @@ TEST_F(ImageShards, AboveTheClassesThatAreStatedAreRefused) {
                     HasSubstr("the class 2, and data.classes = 2")));
 }
 
-TEST_F(ImageShards, ThatAreDamagedAreRefusedAndNamed) {
+TEST_F(ImageShards, ThatAreCutOffAreRefusedAndNamed) {
   write_all();
-  const std::string tar = path("tars/train-0.tar");
-  const auto whole = std::filesystem::file_size(tar);
-  for (const std::uintmax_t size : {700U, 1600U, 1900U}) {
-    ASSERT_LT(size, whole);
+  // A folder's header, then a class's header and bytes, an image's header, and
+  // its bytes.
+  for (const auto& [size, says] :
+       {std::pair{1600U, "no header, and no end of zeros, at byte 1536"},
+        {1300U, "a file that goes on behind its end at byte 512"},
+        {2060U, "a file that goes on behind its end at byte 1536"},
+        {1536U, "no header, and no end of zeros, at byte 1536"}}) {
     pack("train-0.tar", "0");
-    std::filesystem::resize_file(tar, size);
+    std::filesystem::resize_file(path("tars/train-0.tar"), size);
     EXPECT_THAT(error_of([&] { open(); }),
-                AllOf(HasSubstr("train-0.tar"), Not(HasSubstr("\n"))))
-        << size;
+                AllOf(HasSubstr("train-0.tar: has "), HasSubstr(says),
+                      Not(HasSubstr("\n"))));
   }
+}
+
+TEST_F(ImageShards, ThatAreOfAnotherKindAreRefused) {
+  write_all();
   write("tars/train-0.tar", Bytes(2048, 'x'));
   EXPECT_THAT(error_of([&] { open(); }), HasSubstr("is no tar file"));
   write_gz("tars/train-0.tar", Bytes(2048, 'x'));
   EXPECT_THAT(error_of([&] { open(); }), HasSubstr("gunzip it"));
+}
+
+TEST_F(ImageShards, WithoutAnImageAreRefused) {
+  write_all();
+  write("tars/train-0.tar", Bytes(4096));
+  EXPECT_THAT(error_of([&] { open(); }),
+              HasSubstr("train-0.tar: has no image"));
+  write("tars/train-0.tar", {});
+  EXPECT_THAT(error_of([&] { open(); }),
+              HasSubstr("train-0.tar: has no header, and no end"));
+}
+
+TEST_F(ImageShards, ThatAreSeveralInOneAreRefused) {
+  write_all();
+  const std::string joined =
+      fmt::format("cat {0}/train-1.tar >>{0}/train-0.tar", path("tars/."));
+  ASSERT_EQ(std::system(joined.c_str()), 0);
+  EXPECT_THAT(error_of([&] { open(); }),
+              HasSubstr("train-0.tar: goes on behind its end"));
+}
+
+TEST_F(ImageShards, WithLinksAreRefused) {
+  write_all();
+  std::filesystem::create_hard_link(path("parts/0/000.png"),
+                                    path("parts/0/009.png"));
+  write_text("parts/0/009.cls", "1");
+  pack("train-0.tar", "0");
+  EXPECT_THAT(error_of([&] { open(); }),
+              AllOf(HasSubstr("train-0.tar:0/009.png"),
+                    HasSubstr("--hard-dereference")));
+}
+
+TEST_F(ImageShards, WithTwoImagesOfOneKeyAreRefused) {
+  write_all();
+  write("parts/0/000.jpeg", patterned_png(7, 10));
+  pack("train-0.tar", "0");
+  EXPECT_THAT(error_of([&] { open(); }),
+              AllOf(HasSubstr("train-0.tar:0/000.png"),
+                    HasSubstr("sample 0/000 has such a part already")));
+}
+
+/// A header of a member with the right sum, and what follows it.
+Bytes tar_of(const std::string& name, const std::string& size, char type,
+             const std::string& bytes) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  header.replace(124, size.size(), size);
+  header[156] = type;
+  header.replace(148, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char each : header) sum += static_cast<unsigned char>(each);
+  header.replace(148, 8, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+  std::string all = header + bytes;
+  all.resize((all.size() + 511) / 512 * 512);
+  return {all.begin(), all.end()};
+}
+
+TEST_F(ImageShards, WithDamagedHeadersAreRefused) {
+  write_all();
+  const std::string huge = "\x80" + std::string(11, '\xff');
+  for (const auto& [says, bytes] :
+       {std::pair{"a size that is no number", tar_of("a", huge, '0', "")},
+        {"a size that is no number", tar_of("a", "12x", '0', "")},
+        {"goes on behind its end", tar_of("a", "77777777777", '0', "")},
+        {"a name that is too long", tar_of("a", "10000000", 'L', "name")},
+        {"a damaged record", tar_of("a", "10", 'x', "0 path=b\n")},
+        {"a damaged record", tar_of("a", "10", 'x', "99 path=b\n")},
+        {"a damaged record", tar_of("a", "10", 'x', "10 path b\n")}}) {
+    write("tars/train-0.tar", bytes);
+    EXPECT_THAT(error_of([&] { open(); }),
+                AllOf(HasSubstr("train-0.tar: has "), HasSubstr(says),
+                      Not(HasSubstr("\n"))));
+  }
 }
 
 TEST_F(ImageShards, WithADamagedImageAreRefusedOrLeaveItOut) {

@@ -148,6 +148,24 @@ TEST_F(Tokens, SeveralFilesAreOneClauseOfWhatIsFound) {
                   HasSubstr("train.bin and 1 more file: 123 tokens (uint16)")));
 }
 
+TEST_F(Tokens, FileInTwoSplitsIsSaid) {
+  write_both();
+  EXPECT_THAT(open("context = 8\ntrain = \"*.bin\"").found(),
+              testing::Contains("a file more than once, in a list or in splits "
+                                "(val.bin)"));
+  EXPECT_THAT(open("context = 8").found(),
+              testing::Each(Not(HasSubstr("more than once"))));
+}
+
+TEST_F(Tokens, FileWithoutATokenIsRefused) {
+  write_both();
+  write("corpus/part.bin", {});
+  EXPECT_THAT(error_of([&] {
+                open("context = 8\ntrain = [\"train.bin\", \"part.bin\"]");
+              }),
+              HasSubstr("part.bin"));
+}
+
 TEST_F(Tokens, FileThatARangeLacksIsRefused) {
   write_both();
   EXPECT_THAT(
