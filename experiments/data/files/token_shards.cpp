@@ -13,8 +13,11 @@ namespace {
 std::vector<std::unique_ptr<const TokenFile>> opened(
     std::span<const std::string> paths, TokenType type) {
   std::vector<std::unique_ptr<const TokenFile>> files;
-  for (const std::string& path : paths)
+  for (const std::string& path : paths) {
     files.push_back(std::make_unique<const TokenFile>(path, type));
+    if (files.back()->size() == 0)
+      throw UserError("{}: has no token; get it again, or leave it out", path);
+  }
   return files;
 }
 
@@ -24,12 +27,7 @@ TokenShards::TokenShards(std::vector<std::unique_ptr<const TokenFile>> files)
     : files_(std::move(files)) {
   SLUICE_CHECK(!files_.empty(), "shards of no file");
   std::int64_t end = 0;
-  for (const auto& file : files_) {
-    if (file->size() == 0)
-      throw UserError("{}: has no token; get it again, or leave it out",
-                      file->path());
-    ends_.push_back(end += file->size());
-  }
+  for (const auto& file : files_) ends_.push_back(end += file->size());
 }
 
 TokenShards::TokenShards(std::span<const std::string> paths, TokenType type)

@@ -14,9 +14,10 @@ namespace sluice {
 /// in one and end in the next. Any number of threads may read.
 class TokenShards {
  public:
-  /// One file or more. Throws UserError for one without a token.
+  /// One file or more.
   explicit TokenShards(std::vector<std::unique_ptr<const TokenFile>> files);
-  /// Files of tokens of `type`, as TokenFile's.
+  /// Somebody else's files of tokens of `type`, as TokenFile's. Throws
+  /// UserError for one without a token.
   TokenShards(std::span<const std::string> paths, TokenType type);
 
   std::span<const std::unique_ptr<const TokenFile>> files() const {
