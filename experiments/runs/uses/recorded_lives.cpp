@@ -40,13 +40,13 @@ bool end_at_centre(Actions actions) {
 
 /// Whether they end before all others have come to a rest.
 bool end_in_rest(Actions actions) {
-  return actions.back().op == Op::exchange &&
+  return !actions.empty() && actions.back().op == Op::exchange &&
          actions.back().kind == ExchangeKind::agreement;
 }
 
 /// Whether they end before others of a quorum have come.
 bool end_in_quorum(Actions actions, const ReplicaExchange& exchange) {
-  return exchange.quorum.is_there() &&
+  return exchange.quorum.is_there() && !actions.empty() &&
          (end_at_centre(actions) ||
           (actions.back().op == Op::settle &&
            actions.back().kind == exchange.of_window()));
@@ -204,6 +204,8 @@ void RecordedLives::look_at(const BlockPlan& block,
   if (!actions.empty() &&
       std::any_of(actions.begin() + 1, actions.end(), begins_entry))
     again_.insert(block.replica);
+  if (!is_later && actions.empty() && facts.lost.contains(block.replica))
+    idle_.insert(block.seat());
   const bool may_be_gone = is_later || facts.lost.contains(block.replica);
   if (may_be_gone && !has_saved(actions, facts.last))
     lost_.insert(block.replica);
@@ -260,6 +262,7 @@ std::vector<RecordedLives::Life> RecordedLives::ended_lives(
       if (!rest.empty() || lost_.contains(block.replica))
         add(block, part.of(actions), rest, part.end);
     }
+    if (idle_.contains(block.seat())) add(block, {}, {}, 0);
   }
   return all;
 }

@@ -69,6 +69,7 @@ class RecordedLives {
   const std::string folder_;
   std::set<int> later_;
   std::set<int> lost_;
+  std::set<int> idle_;    // seats of lost ones that had done nothing
   std::set<int> again_;   // places that several have had
   std::set<int> joined_;  // those at whose first block one has
   std::vector<RecordedLoss> losses_;

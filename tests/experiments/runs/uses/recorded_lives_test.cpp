@@ -185,6 +185,17 @@ TEST(RecordedLives, HaveThePlaceOfALossWhereACentreCountsThem) {
       << "2 is its push, or its loss";
 }
 
+// The block above one that has forwarded its first batch, for instance.
+TEST(RecordedLives, HaveThePlaceOfALossOfOneThatHadDoneNothing) {
+  const std::vector<std::string> lines = {
+      "X0 S0<1 X1 S1<3 X2 S2<4 X4.1 S4.1 C4", ""};
+  EXPECT_THAT(read(lines, {2}, 0, 0, true).losses, ElementsAre(2));
+  EXPECT_THAT(read(lines, {2}).losses, IsEmpty());
+  EXPECT_THAT(read({"X0 S0<1 X1 S1<2 X4.1 S4.1 C4", ""}, {}, 0, 1, true).losses,
+              IsEmpty())
+      << "it never came";
+}
+
 TEST(RecordedLives, AreRefusedWhereAReplicaCameBackWithACheckpoint) {
   EXPECT_THAT(refusal({"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2 C4"}),
               HasSubstr("run: replica 2 was lost, and came back where the run "
