@@ -1,4 +1,5 @@
 // Replicas join a run in processes while it goes on, and leave it again.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -75,6 +76,12 @@ class Joined : public Program {
   }
   std::size_t joins() const {
     return records_of(path("run"), "joined_replica").size();
+  }
+  bool has_trained(double replica) const {
+    const std::vector<Record> all = records_of(path("run"), "train");
+    return std::any_of(all.begin(), all.end(), [&](const Record& each) {
+      return each.number("replica", 0) == replica;
+    });
   }
   std::size_t losses() const {
     return records_of(path("run"), "lost_replica").size();
@@ -157,7 +164,9 @@ TEST_P(JoinedOf, ReplicaThatIsLostLeavesItsPlaceToAnother) {
   start(GetParam(), "turns=120");
   {
     const ProcessGroup third(join_command(), path("join.txt"));
-    await("a third replica", [&] { return joins() == 1; });
+    // Before that, nothing would record at which place of its centre it was
+    // lost.
+    await("a third replica at work", [&] { return has_trained(3); });
     third.signal(SIGKILL);
     await("its loss", [&] { return losses() == 1; });
   }
