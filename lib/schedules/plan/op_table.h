@@ -18,7 +18,7 @@ struct LeftMark {
 };
 
 /// What an op is to schedules. A new op is its name in op.h and its row; what a
-/// block does then, if anything, is in its row of lib/workers/ops/ops.cpp.
+/// block does then is in its row of lib/workers/ops/ops.cpp.
 struct OpRow {
   Op op = Op::forward;
   char letter = '?';           ///< in a schedule as text

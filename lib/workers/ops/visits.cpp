@@ -7,6 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/blocks/block.h"
 #include "lib/schedules/plan/gradient_part.h"
+#include "lib/schedules/plan/program.h"
 #include "lib/tensors/leaves.h"
 #include "lib/weights/block_weights.h"
 #include "lib/workers/ops/ops.h"
@@ -21,10 +22,6 @@ const BackwardVisit& visit_of_round(const SeatCore& seat,
   return seat.plan().visits.at(static_cast<std::size_t>(action.round));
 }
 
-bool is_last_visit(const SeatCore& seat, const Action& action) {
-  return action.round + 1 == seat.plan().rounds();
-}
-
 /// The batch of the visit, which the first one opens.
 PendingBackward& opened_once(SeatCore& seat, const Action& action) {
   if (action.round == 0) {
@@ -37,7 +34,7 @@ PendingBackward& opened_once(SeatCore& seat, const Action& action) {
 
 void end_visit(SeatCore& seat, const Action& action) {
   seat.note_memory();
-  if (!is_last_visit(seat, action)) return;
+  if (!is_last_visit(seat.plan(), action)) return;
   const PendingBackward done = seat.held.take_half(action.batch);
   apply(seat, action, done, done.parameters);
 }
@@ -72,7 +69,7 @@ void ask_again(SeatCore& seat, const Action& action, PendingBackward& asked) {
   asked.signal = signal_for(seat, action, asked, from_above,
                             {.round = action.round,
                              .goes_back = mine.goes_back,
-                             .is_last = is_last_visit(seat, action)});
+                             .is_last = is_last_visit(seat.plan(), action)});
 }
 
 void send_up_again(SeatCore& seat, const Action& action,
@@ -104,7 +101,7 @@ void visit(SeatCore& seat, const Action& action) {
         pulls);
   const PullResult pulled =
       vjp(asked.graph, asked.flight.inputs, flow.leaving, pulls,
-          /*keep_graph=*/!is_last_visit(seat, action));
+          /*keep_graph=*/!is_last_visit(seat.plan(), action));
   add_to(asked.parameters, pulled.parameters);
   if (mine.leaving != GradientPart::kStays)
     seat.messages.send_down(action,

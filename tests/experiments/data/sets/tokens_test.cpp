@@ -163,7 +163,7 @@ TEST_F(Tokens, FileWithoutATokenIsRefused) {
   EXPECT_THAT(error_of([&] {
                 open("context = 8\ntrain = [\"train.bin\", \"part.bin\"]");
               }),
-              HasSubstr("part.bin"));
+              HasSubstr("part.bin: has no token"));
 }
 
 TEST_F(Tokens, FileThatARangeLacksIsRefused) {
