@@ -12,7 +12,14 @@ namespace {
 constexpr const char* kReplicas = ".replicas";
 constexpr const char* kSinceTurn = ".since_turn";
 constexpr const char* kSinceDeal = ".since_deal";
+constexpr const char* kDealt = ".dealt";
 constexpr const char* kCounts = ".replicas_of_blocks";
+
+std::vector<std::int64_t> numbers_of(const at::Tensor& tensor) {
+  const at::Tensor numbers = tensor.contiguous();
+  const auto* first = numbers.const_data_ptr<std::int64_t>();
+  return {first, first + numbers.numel()};
+}
 
 }  // namespace
 
@@ -37,6 +44,28 @@ Deals deals_of(const std::string& checkpoint) {
   return deals_in({load_counters(checkpoint), checkpoint}, "workers.1");
 }
 
+void save_dealt(const DealtBatches& dealt, const std::string& worker,
+                NamedTensors& into) {
+  if (dealt == DealtBatches()) return;
+  std::vector<std::int64_t> held;
+  for (const auto& [replica, batch] : dealt.held)
+    held.insert(held.end(), {replica, batch});
+  save_list({at::tensor(dealt.returned, at::kLong), at::tensor(held, at::kLong),
+             at::tensor(dealt.served, at::kLong)},
+            worker + kDealt, into);
+}
+
+DealtBatches dealt_in(const SavedState& saved, const std::string& worker) {
+  if (!saved.has(worker + kDealt + ".count")) return {};
+  const Tensors all = saved.list(worker + kDealt);
+  DealtBatches dealt{.returned = numbers_of(all.at(0)),
+                     .served = numbers_of(all.at(2))};
+  const std::vector<std::int64_t> held = numbers_of(all.at(1));
+  for (std::size_t i = 0; i + 1 < held.size(); i += 2)
+    dealt.held.emplace_back(static_cast<int>(held[i]), held[i + 1]);
+  return dealt;
+}
+
 void save_counts(const std::vector<std::int64_t>& counts,
                  const std::string& worker, NamedTensors& into) {
   if (counts.empty()) return;
@@ -47,9 +76,7 @@ std::vector<std::int64_t> counts_in(const SavedState& saved,
                                     const std::string& worker) {
   const std::string name = worker + kCounts;
   if (!saved.has(name + ".count")) return {};
-  const at::Tensor counts = saved.list(name).at(0).contiguous();
-  const auto* first = counts.const_data_ptr<std::int64_t>();
-  return {first, first + counts.numel()};
+  return numbers_of(saved.list(name).at(0));
 }
 
 std::vector<std::int64_t> counts_of(const std::string& checkpoint) {

@@ -354,6 +354,21 @@ struct LostReplica {
   SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
 };
 
+/// The centre of a block had lost a replica, as sluice::CentreLoss says, when
+/// all others had next come to a rest.
+struct CentreLoss {
+  std::int64_t turn = 0;  ///< the last before that rest
+  int block = 0;
+  int replica = 0;
+  std::int64_t place = 0;
+  std::int64_t served = 0;
+  std::int64_t merged = 0;
+  int rests = 0;  ///< 1: it does
+
+  SLUICE_RECORD("centre_loss", turn, block, replica, place, served, merged,
+                rests)
+};
+
 /// A replica has joined the run, at the place of one that was lost, or that was
 /// free.
 struct JoinedReplica {

@@ -99,6 +99,7 @@ void ReplicaSync::begin(std::int64_t clock) {
     centre_->open({.parameters = cpu_copies(trained_.tensors()),
                    .clock = clock,
                    .state = restored_centre_,
+                   .batches = restored_batches_,
                    .returning = returning_});
 }
 
@@ -220,6 +221,11 @@ NamedTensors ReplicaSync::centre_state() const {
   if (centre_->at_rest()) return centre_->at_rest()->state;
   if (!restored_centre_.empty()) return restored_centre_;
   return rest_at_once(centre_->members()).state;
+}
+
+std::optional<DealtBatches> ReplicaSync::centre_batches() const {
+  if (!opens_centre()) return std::nullopt;
+  return centre_->at_rest() ? centre_->at_rest()->batches : restored_batches_;
 }
 
 std::optional<std::int64_t> ReplicaSync::compressed_bytes() const {

@@ -107,6 +107,12 @@ class ReplicaSync {
 
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
+  /// What the centre knows of batches, where this replica opens it and a dealer
+  /// deals: beside state(), since its size changes.
+  std::optional<DealtBatches> centre_batches() const;
+  void restore_centre_batches(DealtBatches batches) {
+    restored_batches_ = std::move(batches);
+  }
   /// Notes for the centre that a lost replica begins again
   /// (CentreOpening::returning).
   void rejoin(int member) { returning_.push_back(member); }
@@ -131,6 +137,7 @@ class ReplicaSync {
   // What the centre is opened with:
   std::int64_t clock_ = 0;
   NamedTensors restored_centre_;
+  DealtBatches restored_batches_;
   std::vector<int> returning_;
   bool has_begun_ = false;
   bool was_restored_ = false;

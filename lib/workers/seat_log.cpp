@@ -156,6 +156,16 @@ void SeatLog::dropped(std::size_t messages) const {
                            .messages = static_cast<std::int64_t>(messages)});
 }
 
+void SeatLog::lost(const Action& agreement, const CentreLoss& loss) const {
+  write(records::CentreLoss{.turn = agreement.batch - 1,
+                            .block = block_,
+                            .replica = loss.member,
+                            .place = loss.place,
+                            .served = loss.served,
+                            .merged = loss.merged,
+                            .rests = loss.rests ? 1 : 0});
+}
+
 void SeatLog::hashed(const Action& action, const NamedTensors& gradients,
                      const NamedTensors& weights) {
   if (!sink_) return;

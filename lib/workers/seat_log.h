@@ -15,6 +15,7 @@
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
+#include "lib/replicas/centre/centre_visit.h"
 #include "lib/schedules/plan/action.h"
 #include "lib/schedules/plan/micro_batches.h"
 #include "lib/schedules/plan/plan.h"
@@ -80,6 +81,8 @@ class SeatLog {
               const Link& above) const;
   /// Records the number of activations that the boundary above has dropped.
   void dropped(std::size_t messages) const;
+  /// The block's centre has lost a replica since all agreed last.
+  void lost(const Action& agreement, const CentreLoss& loss) const;
   /// A hash of each gradient and tensor after an update.
   void hashed(const Action& action, const NamedTensors& gradients,
               const NamedTensors& weights);

@@ -90,6 +90,9 @@ NamedTensors state_of(const SeatCore& seat) {
   seat.late.save(me, all);
   save_deals(plan.micro_batches.deals, me, all);
   save_counts(seat_names(seat.run_plan()).counts, me, all);
+  if (plan.micro_batches.by_arrival)
+    if (const auto batches = seat.replicas.centre_batches())
+      save_dealt(*batches, me, all);
   if (seat.evaluated.are_others()) save_number(1, me + ".own_weights", all);
   append_state(seat.replicas.state(), all);
   seat.messages.save_codecs(all);
@@ -109,6 +112,7 @@ void restore_seat(SeatCore& seat, const NamedTensors& weights,
   if (deals_in(saved, me).replicas == deals.replicas &&
       counts_in(saved, me) == seat_names(seat.run_plan()).counts) {
     seat.replicas.restore(state, source);
+    seat.replicas.restore_centre_batches(dealt_in(saved, me));
     seat.messages.restore_codecs(state);
   }
   seat.evaluated.restore_average(state, source);

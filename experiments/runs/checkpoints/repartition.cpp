@@ -275,8 +275,10 @@ NamedTensors state_for_block(const Experiment& experiment, int block,
   for (const char* what : {"weight_version", "phase"})
     save_number(saved.number(fmt::format("workers.{}.{}", from, what)),
                 fmt::format("workers.{}.{}", block, what), own);
-  save_deals(deals_in(saved, fmt::format("workers.{}", from)),
-             fmt::format("workers.{}", block), own);
+  const std::string before_name = fmt::format("workers.{}", from);
+  const std::string name = fmt::format("workers.{}", block);
+  save_deals(deals_in(saved, before_name), name, own);
+  save_dealt(dealt_in(saved, before_name), name, own);
   return own;
 }
 

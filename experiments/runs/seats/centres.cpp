@@ -21,10 +21,14 @@ CentreSetup centre_setup(const Experiment& experiment, int block) {
                               .mean = experiment.accumulate_mean,
                               .clipped = clips_own(optimizer, exchange.what)};
   const int members = static_cast<int>(experiment.replicas.count);
+  const bool deals_by_arrival =
+      by_block(experiment.plans.front().blocks, block).micro_batches.by_arrival;
   return {.members = members,
           .name = fmt::format("block {}", block),
           .quorum = exchange.quorum,
           .counts_losses = count_losses(experiment),
+          .serves_once =
+              deals_by_arrival && exchange.what == ExchangedTensors::gradients,
           .make = [make = kind.make_centre, options, members,
                    seed = experiment.seed](const NamedTensors& parameters) {
             return make(parameters,

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
@@ -38,18 +40,25 @@ bool end_at_centre(Actions actions) {
          last->kind != ExchangeKind::agreement;
 }
 
+/// Whether they end before the centre has merged what it was brought.
+bool end_before_merge(Actions actions) {
+  const auto last =
+      std::find_if(actions.rbegin(), actions.rend(),
+                   [](const Action& action) { return is_exchange(action.op); });
+  return last != actions.rend() && last->op == Op::settle &&
+         last->kind == ExchangeKind::push;
+}
+
 /// Whether they end before all others have come to a rest.
 bool end_in_rest(Actions actions) {
   return !actions.empty() && actions.back().op == Op::exchange &&
          actions.back().kind == ExchangeKind::agreement;
 }
 
-/// Whether they end before others of a quorum have come.
-bool end_in_quorum(Actions actions, const ReplicaExchange& exchange) {
-  return exchange.quorum.is_there() && !actions.empty() &&
-         (end_at_centre(actions) ||
-          (actions.back().op == Op::settle &&
-           actions.back().kind == exchange.of_window()));
+bool agree_before(Actions actions, std::int64_t turn) {
+  return std::any_of(actions.begin(), actions.end(), [&](const Action& action) {
+    return action.kind == ExchangeKind::agreement && action.batch == turn;
+  });
 }
 
 bool has_rest_until(Actions actions, std::int64_t turn) {
@@ -87,18 +96,6 @@ std::int64_t first_place(Actions actions) {
   return first == actions.end() ? kNoPlace : place_of(*first);
 }
 
-/// Actions from the first one on that is of a rest at that turn or later, or
-/// begins there.
-Actions since_rest(Actions actions, std::int64_t turn) {
-  const auto first =
-      std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
-        return (action.kind == ExchangeKind::agreement ||
-                begins_entry(action)) &&
-               action.batch >= turn;
-      });
-  return actions.subspan(static_cast<std::size_t>(first - actions.begin()));
-}
-
 /// Actions of a seat that one replica did: [begin, end), and the turn at which
 /// it joined.
 struct LifePart {
@@ -127,50 +124,78 @@ Actions part_joined_at(std::int64_t turn, Actions actions) {
   return {};
 }
 
-/// Numbers from 1 to the last one that are not among them.
-std::vector<std::int64_t> left_out_of(const std::set<std::int64_t>& named) {
-  std::vector<std::int64_t> missing;
-  std::int64_t next = 1;
-  for (const std::int64_t place : named) {
-    for (; next < place; ++next) missing.push_back(next);
-    ++next;
+/// Losses of a seat's replicas, as the centre says them and as they are noted.
+using SaidLosses =
+    std::vector<std::pair<const records::CentreLoss*, RecordedLoss*>>;
+
+/// The first of these that may be of a part that ended; the end: the centre
+/// hadn't told. Some are of replicas that did nothing there.
+SaidLosses::iterator loss_of(
+    Actions part, Actions rest,
+    std::pair<SaidLosses::iterator, SaidLosses::iterator> losses) {
+  const std::int64_t last = last_place(part);
+  const std::int64_t next = first_place(rest);
+  const auto find = [&](std::int64_t least) {
+    return std::find_if(losses.first, losses.second, [&](const auto& loss) {
+      return loss.first->served >= least && loss.first->place < next;
+    });
+  };
+  if (last == 0 && end_at_centre(part))
+    if (const auto served = find(1); served != losses.second) return served;
+  return find(last);
+}
+
+/// Turn of the rest before which the centre had lost the replica.
+std::int64_t rest_after(const records::CentreLoss& loss) {
+  return loss.turn + 1;
+}
+
+/// What the centre served and the part doesn't have at its end.
+std::vector<Action> not_told_in(Actions part, const records::CentreLoss& loss) {
+  std::vector<Action> more;
+  if (end_at_centre(part) && loss.served > last_place(part)) {
+    more.push_back(part.back());
+    more.back().op = Op::settle;
+    more.back().arrived = loss.served;
   }
-  return missing;
+  const bool waits = more.empty() ? end_before_merge(part)
+                                  : more.back().kind == ExchangeKind::push;
+  if (waits && loss.merged > 0) {
+    more.push_back(more.empty() ? part.back() : more.back());
+    more.back().op = Op::settle;
+    more.back().kind = ExchangeKind::pull;
+    more.back().arrived = loss.merged;
+  }
+  return more;
+}
+
+/// Whether the part ends with an exchange that had not come to the centre. What
+/// came after the last rest changed nothing.
+bool is_cut_short(Actions part, const records::CentreLoss* loss) {
+  if (end_in_rest(part))
+    return loss != nullptr && loss->rests == 0 &&
+           rest_after(*loss) == part.back().batch;
+  return end_at_centre(part) &&
+         (loss == nullptr || loss->served <= last_place(part));
+}
+
+RecordedLoss loss_in(const records::CentreLoss& said, bool has_place) {
+  return {.block = said.block,
+          .replica = said.replica,
+          .place = said.place,
+          .has_place = has_place,
+          .served = said.served,
+          .is_dropped = said.merged == 0,
+          .rest = rest_after(said)};
 }
 
 }  // namespace
 
-/// What a replica did at a block until it was lost, and the places of the
-/// centre that belong to its end.
-struct RecordedLives::Life {
-  int seat = 1;
-  int replica = 1;
-  std::size_t end = 0;   ///< one past its last action, among those of the seat
-  bool is_open = false;  ///< it ended in an exchange, which may be served
-  bool is_counted = false;  ///< its loss has a place
-  bool is_last = true;      ///< none took the place after it
-  // The places may be between these:
-  std::int64_t after = 0;
-  std::int64_t before = kNoPlace;
-  std::vector<std::int64_t> places = {};
-
-  std::size_t most() const {
-    return (is_open ? 1U : 0U) + (is_counted ? 1U : 0U);
-  }
-  bool may_have(std::int64_t place) const {
-    return place > after && place < before && places.size() < most();
-  }
-};
-
-bool agrees_before(const std::vector<Action>& actions, std::int64_t turn) {
-  return std::any_of(actions.begin(), actions.end(), [&](const Action& action) {
-    return action.kind == ExchangeKind::agreement && action.batch == turn;
-  });
-}
-
 RecordedLives::RecordedLives(const RunPlan& plan, Schedule& schedule,
                              const RunFacts& facts, const std::string& folder)
     : plan_(plan), folder_(folder) {
+  for (const records::CentreLoss& said : facts.losses)
+    losses_.push_back(loss_in(said, facts.counts_losses));
   for (const BlockPlan& block : plan.blocks)
     look_at(block, by_block(schedule, block.seat()), schedule.front(), facts);
   const auto has_vain = [&](const BlockPlan& block) {
@@ -178,12 +203,8 @@ RecordedLives::RecordedLives(const RunPlan& plan, Schedule& schedule,
   };
   while (std::any_of(plan.blocks.begin(), plan.blocks.end(), has_vain)) {
   }
-  for (int block = 1; block <= plan.depth(); ++block)
-    complete(schedule, block, facts.counts_losses);
-  std::sort(losses_.begin(), losses_.end(),
-            [](const RecordedLoss& one, const RecordedLoss& other) {
-              return one.place < other.place;
-            });
+  for (const BlockPlan& block : plan.blocks)
+    complete(block, by_block(schedule, block.seat()), facts);
 }
 
 /// first: of the first seat, which comes to every rest.
@@ -201,11 +222,6 @@ void RecordedLives::look_at(const BlockPlan& block,
   }
   if (is_later && actions.empty() && !joined_.contains(block.replica))
     later_.insert(block.replica);
-  if (!actions.empty() &&
-      std::any_of(actions.begin() + 1, actions.end(), begins_entry))
-    again_.insert(block.replica);
-  if (!is_later && actions.empty() && facts.lost.contains(block.replica))
-    idle_.insert(block.seat());
   const bool may_be_gone = is_later || facts.lost.contains(block.replica);
   if (may_be_gone && !has_saved(actions, facts.last))
     lost_.insert(block.replica);
@@ -215,56 +231,11 @@ void RecordedLives::check(const std::vector<Action>& actions,
                           int replica) const {
   if (!plan_.blocks.front().exchange.agrees) return;
   for (const Action& action : actions)
-    if (action.op == Op::save && !agrees_before(actions, action.batch))
+    if (action.op == Op::save && !agree_before(actions, action.batch))
       throw UserError(
           "{}: replica {} was lost, and came back where the run was continued "
           "after turn {}: nothing records what it began with",
           folder_, replica, action.batch);
-}
-
-void RecordedLives::refuse_waiting(int block) const {
-  throw UserError(
-      "{}: a replica was lost while it waited at the centre of block {}, and "
-      "nothing records whether that took what it brought",
-      folder_, block);
-}
-
-/// What others brought before the last rest of a life came before its end, and
-/// what they brought after the next one came later.
-std::vector<RecordedLives::Life> RecordedLives::ended_lives(
-    const Schedule& schedule, const std::vector<BlockPlan>& of_block) const {
-  std::vector<Life> all;
-  const auto add = [&](const BlockPlan& block, Actions mine, Actions rest,
-                       std::size_t end) {
-    const std::int64_t last = last_rest(mine);
-    Life life{.seat = block.seat(),
-              .replica = block.replica,
-              .end = end,
-              .is_open = end_at_centre(mine),
-              .is_last = rest.empty(),
-              .after = last_place(mine),
-              .before = first_place(rest)};
-    for (const BlockPlan& other : of_block) {
-      const Actions its = by_block(schedule, other.seat());
-      const Actions late = since_rest(its, last);
-      if (last != kNoTurn && !late.empty())
-        life.after = std::max(life.after,
-                              last_place(its.first(its.size() - late.size())));
-      life.before =
-          std::min(life.before, first_place(since_rest(its, last + 1)));
-    }
-    all.push_back(std::move(life));
-  };
-  for (const BlockPlan& block : of_block) {
-    const Actions actions = by_block(schedule, block.seat());
-    for (const LifePart& part : parts_of(actions)) {
-      const Actions rest = actions.subspan(part.end);
-      if (!rest.empty() || lost_.contains(block.replica))
-        add(block, part.of(actions), rest, part.end);
-    }
-    if (idle_.contains(block.seat())) add(block, {}, {}, 0);
-  }
-  return all;
 }
 
 /// Takes out the last action of a life where it waits for a message that was
@@ -294,86 +265,46 @@ bool RecordedLives::take_out_vain(const BlockPlan& block,
   return false;
 }
 
-/// Gives each place to the one life that may have it.
-void RecordedLives::find_places(std::vector<std::int64_t> missing,
-                                std::vector<Life>& lives) const {
-  const auto may_have = [](std::int64_t place) {
-    return [place](const Life& life) { return life.may_have(place); };
-  };
-  while (!missing.empty()) {
-    const auto clear =
-        std::find_if(missing.begin(), missing.end(), [&](std::int64_t place) {
-          return std::count_if(lives.begin(), lives.end(), may_have(place)) ==
-                 1;
-        });
-    if (clear == missing.end())
-      refuse_waiting(
-          by_block(plan_.blocks, lives.empty() ? 1 : lives[0].seat).block);
-    std::find_if(lives.begin(), lives.end(), may_have(*clear))
-        ->places.push_back(*clear);
-    missing.erase(clear);
-  }
-  for (Life& life : lives) std::sort(life.places.begin(), life.places.end());
-}
-
-/// A loss has the last place that belongs to the life; it has none where
-/// nothing was served after it.
-void RecordedLives::take_loss(int block, Life& life) {
-  const bool is_at_end = life.is_last && life.before == kNoPlace;
-  if (is_at_end && life.is_open && life.places.size() == 1)
-    refuse_waiting(block);
-  if (!life.places.empty()) {
-    losses_.push_back({block, life.replica, life.places.back()});
-    life.places.pop_back();
-  } else if (!is_at_end) {
-    throw UserError(
-        "{}: replica {} was lost, and nothing records since when the others "
-        "mixed without it",
-        folder_, life.replica);
-  }
-}
-
-/// A centre that serves each by itself has served the last exchange, or not: it
-/// counts those that it serves. One of a quorum may have merged it later.
-void RecordedLives::complete(Schedule& schedule, int block,
-                             bool counts_losses) {
-  std::vector<BlockPlan> of_block;
-  std::set<std::int64_t> named;
-  for (const BlockPlan& each : plan_.blocks) {
-    if (each.block != block) continue;
-    of_block.push_back(each);
-    for (const Action& action : by_block(schedule, each.seat()))
-      if (place_of(action) > 0) named.insert(place_of(action));
-  }
-  std::vector<Life> lives = ended_lives(schedule, of_block);
-  for (Life& life : lives) {
-    life.is_counted = counts_losses;
-    const Actions until =
-        Actions(by_block(schedule, life.seat)).first(life.end);
-    if (end_in_quorum(until, of_block.front().exchange) ||
-        (counts_losses && end_in_rest(until)))
-      refuse_waiting(block);
-  }
-  const bool is_clear =
-      std::none_of(lives.begin(), lives.end(),
-                   [](const Life& life) { return life.most() > 0; });
-  if (is_clear) return;
-  find_places(left_out_of(named), lives);
-  // From the last one on, since each changes its seat's actions.
-  for (auto life = lives.rbegin(); life != lives.rend(); ++life) {
-    if (counts_losses) take_loss(block, *life);
-    if (!life->is_open) continue;
-    std::vector<Action>& actions = by_block(schedule, life->seat);
-    const auto end = actions.begin() + static_cast<std::ptrdiff_t>(life->end);
-    if (life->places.empty()) {
-      actions.erase(end - 1);
+/// Completes the end of each life at the seat, by the loss that belongs to it.
+void RecordedLives::complete(const BlockPlan& block,
+                             std::vector<Action>& actions,
+                             const RunFacts& facts) {
+  SaidLosses losses;
+  for (std::size_t i = 0; i < losses_.size(); ++i)
+    if (losses_[i].block == block.block && losses_[i].replica == block.replica)
+      losses.emplace_back(&facts.losses[i], &losses_[i]);
+  auto next = losses.begin();
+  int entries = 0;
+  std::vector<Action> all;
+  const Actions recorded = actions;
+  for (const LifePart& each : parts_of(recorded)) {
+    const Actions part = each.of(recorded);
+    const Actions rest = recorded.subspan(each.end);
+    all.insert(all.end(), part.begin(), part.end());
+    if (begins_entry(part.front())) ++entries;
+    if (rest.empty() && !lost_.contains(block.replica)) break;
+    const auto found = loss_of(part, rest, {next, losses.end()});
+    if (found == losses.end()) {
+      if (last_rest(part) < facts.last) refuse_unsaid(block);
+      if (is_cut_short(part, nullptr)) all.pop_back();
       continue;
     }
-    Action served = *(end - 1);
-    served.op = Op::settle;
-    served.arrived = life->places.front();
-    actions.insert(end, served);
+    const auto& [said, noted] = *found;
+    noted->life = entries;
+    next = found + 1;
+    if (is_cut_short(part, said)) all.pop_back();
+    const std::vector<Action> more = not_told_in(part, *said);
+    all.insert(all.end(), more.begin(), more.end());
   }
+  actions = std::move(all);
+}
+
+void RecordedLives::refuse_unsaid(const BlockPlan& block) const {
+  throw UserError(
+      "{}: replica {} was lost, and nothing records what the centre of block "
+      "{} had served it by then: the run is of a Sluice whose centres didn't "
+      "say so",
+      folder_, block.replica, block.block);
 }
 
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/maker.h"
 #include "experiments/runs/folder/run_folder.h"
+#include "experiments/runs/folder/run_reader.h"
 #include "experiments/runs/processes/restarts.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/seats/centres.h"
@@ -98,8 +99,10 @@ class Replay {
                {.last = saved_.rbegin()->first,
                 .started = started_replicas(experiment_),
                 .lost = lost_replicas_of(folder_),
+                .losses = RunReader(folder_).next<records::CentreLoss>(),
                 .counts_losses = count_losses(experiment_)},
-               folder_) {
+               folder_),
+        told_(lives_.losses().size(), false) {
     prepare_process(experiment_);
     for (const int replica : lives_.later())
       for (int block = 1; block <= experiment_.blocks(); ++block)
@@ -125,14 +128,13 @@ class Replay {
 
   ReplayResult run() {
     Simulation simulation(experiment_.plans, {}, experiment_.capacities);
-    for (const RecordedLoss& loss : lives_.losses())
-      simulation.leave_out(loss.block, loss.place);
+    for (const RecordedLoss& loss : lives_.losses()) simulation.note_loss(loss);
     for (int seat = 1; seat <= experiment_.seats(); ++seat)
       tell(seat, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
       const BlockPlan& mine =
           by_block(experiment_.plans.front().blocks, timed->seat);
-      if (timed->action.op == Op::settle) leave_before(mine, timed->action);
+      leave_before(mine, timed->action);
       if (timed->action.kind == ExchangeKind::entry) join(mine, timed->action);
       Seat& worker = *by_block(workers_, timed->seat);
       worker.execute(timed->action);
@@ -152,30 +154,30 @@ class Replay {
     return by_block(centres_, block).lock();
   }
   /// Takes out of the centre which replicas were lost before it served that, or
-  /// before that rest: by then a lost one has done all that it did.
-  void leave_before(const BlockPlan& mine, const Action& settle) {
-    if (centres_.empty()) return;
-    for (const RecordedLoss& loss : lives_.losses())
-      if (loss.block == mine.block && loss.place < settle.arrived &&
-          lost_places_.emplace(loss.block, loss.place).second)
-        lose(loss.replica, loss.block);
-    if (settle.kind != ExchangeKind::agreement) return;
-    for (const BlockPlan& each : experiment_.plans.front().blocks)
-      if (each.block == mine.block && lives_.was_lost(each.replica) &&
-          !has_entered_after(each, settle.batch) &&
-          !agrees_before(by_block(schedule_, each.seat()), settle.batch))
-        lose(each.replica, each.block);
+  /// before all rested: the first replica comes to a rest when these have done
+  /// all that they did.
+  void leave_before(const BlockPlan& mine, const Action& action) {
+    const bool ends_wait = action.op == Op::settle ||
+                           (action.op == Op::exchange && mine.replica == 1 &&
+                            action.kind == ExchangeKind::agreement);
+    if (!ends_wait) return;
+    const std::vector<RecordedLoss>& losses = lives_.losses();
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      if (losses[i].block != mine.block || told_[i] ||
+          !is_before(losses[i], action))
+        continue;
+      told_[i] = true;
+      lose(losses[i]);
+    }
   }
 
-  /// Whether a replica joined after that rest, which others may be slow to
-  /// take part in.
-  bool has_entered_after(const BlockPlan& block, std::int64_t rest) const {
-    const auto entered = entered_.find(block.seat());
-    return entered != entered_.end() && entered->second >= rest;
-  }
-
-  void lose(int replica, int block) {
-    if (away_.emplace(block, replica).second) centre_of(block)->lose(replica);
+  /// One that did nothing had joined, and was lost before it said anything.
+  void lose(const RecordedLoss& loss) {
+    const auto centre = centre_of(loss.block);
+    if (away_.emplace(loss.block, loss.replica).second)
+      centre->lose(loss.replica);
+    else if (loss.has_place)
+      centre->leave_out_place();
   }
 
   /// Replicas that join at a block, and the turns of their entries.
@@ -325,9 +327,9 @@ class Replay {
   Schedule schedule_;
   std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
   const RecordedLives lives_;
-  std::vector<std::weak_ptr<CentreHost>> centres_;      // by seat
-  std::set<std::pair<int, int>> away_;                  // block and replica
-  std::set<std::pair<int, std::int64_t>> lost_places_;  // of a block's centre
+  std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
+  std::vector<bool> told_;              // of its losses: the centre was
+  std::set<std::pair<int, int>> away_;  // block and replica
   struct Joins {
     BlockPlan block = {};
     std::int64_t turn = 0;

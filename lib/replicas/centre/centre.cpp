@@ -40,6 +40,8 @@ Centre::Centre(CentreSetup setup, Answer answer)
       served_(at::zeros({1}, at::kLong)),
       statistics_(static_cast<std::size_t>(setup_.members)),
       lost_(setup_.absent),
+      last_place_(statistics_.size(), 0),
+      merged_at_(statistics_.size(), 0),
       brought_(statistics_.size()),
       ready_(statistics_.size()),
       merges_seen_(statistics_.size(), 0) {
@@ -104,8 +106,13 @@ void Centre::open(int member, const CentreOpening& opening) {
     rule_->begin(values_of(opening.parameters), opening.clock);
   else
     restore(opening.state);
+  dealer_.restore(opening.batches);
+  batches_.restore(opening.batches.served);
   for (const int member : lost_) rule_->lose(member);
-  for (const int returning : opening.returning) rule_->take_back(returning);
+  for (const int returning : opening.returning) {
+    rule_->take_back(returning);
+    dealer_.take_back(returning);
+  }
   for (const auto& each : std::exchange(before_, {})) each();
 }
 
@@ -126,6 +133,12 @@ NamedTensors Centre::state() const {
   return all;
 }
 
+DealtBatches Centre::batches() const {
+  DealtBatches all = dealer_.dealt();
+  all.served = batches_.bounds();
+  return all;
+}
+
 std::int64_t Centre::kept_bytes() const {
   std::int64_t bytes = bytes_of(values_of(state()));
   for (const Tensors& each : statistics_) bytes += bytes_of(each);
@@ -134,8 +147,11 @@ std::int64_t Centre::kept_bytes() const {
 
 Message Centre::served(Push push) {
   dealer_.took(push.member, push.batch);
-  ServerAnswer served = rule_->serve(std::move(push));
-  served.place = next_place();
+  const int member = push.member;
+  const bool is_again = setup_.serves_once && !batches_.insert(push.batch);
+  ServerAnswer served =
+      is_again ? rule_->take_back(member) : rule_->serve(std::move(push));
+  served.place = place_for(member);
   return message_of(served);
 }
 
@@ -145,10 +161,15 @@ std::int64_t Centre::next_place() {
   return place;
 }
 
+std::int64_t Centre::place_for(int member) {
+  return by_block(last_place_, member) = next_place();
+}
+
 Message Centre::brought(Push push) {
   SLUICE_CHECK(gathering_.has_value(), "a centre that merges nothing");
-  const std::int64_t place = next_place();
   const int member = push.member;
+  const std::int64_t place = place_for(member);
+  by_block(merged_at_, member) = 0;
   if (gathering_->bring(member, push.batch, steady_seconds())) {
     push.tensors = copies_received(push.tensors);
     by_block(brought_, member) = std::move(push);
@@ -187,6 +208,7 @@ MergeResult Centre::merged_for(int member, bool is_late) {
                      .absent = merges_ - seen - (is_late ? 0 : 1),
                      .turn = gathering_->merged_turn()};
   merged.served.place = served_.item<std::int64_t>();
+  by_block(merged_at_, member) = merged.served.place;
   seen = merges_;
   return merged;
 }
@@ -241,7 +263,9 @@ void Centre::rest_if_all_are_there() {
   CentreAtRest rest{.weights = rule_->consensus(),
                     .statistics = mean_in_order(brought),
                     .state = named_copies_of(state()),
-                    .kept_bytes = kept_bytes()};
+                    .batches = batches(),
+                    .kept_bytes = kept_bytes(),
+                    .losses = std::exchange(losses_, {})};
   agreed_statistics_ = rest.statistics;
   if (setup_.quorum.follows_arrivals) rest.awaited = gathering_->awaited();
   for (const int member : std::exchange(arrived_, {}))
@@ -272,12 +296,13 @@ void Centre::admit(int member) {
   arrived_.erase(member);
   by_block(merges_seen_, member) = merges_;
   by_block(ready_, member).reset();
+  by_block(last_place_, member) = by_block(merged_at_, member) = 0;
 }
 
 Message Centre::entry(int member) {
   CentreEntry entry{.served = rule_->take_back(member),
                     .statistics = agreed_statistics_};
-  entry.served.place = next_place();
+  entry.served.place = place_for(member);
   return message_of(entry);
 }
 
@@ -286,6 +311,11 @@ void Centre::lose(int member, bool is_replaced) {
   dealer_.take_back(member);
   rule_->lose(member);
   if (setup_.counts_losses) next_place();
+  losses_.push_back({.member = member,
+                     .place = served_.item<std::int64_t>(),
+                     .served = by_block(last_place_, member),
+                     .merged = by_block(merged_at_, member),
+                     .rests = arrived_.contains(member)});
   if (gathering_) gather_without(member);
   if (!is_replaced) rest_if_all_are_there();
 }

@@ -17,6 +17,7 @@
 #include "lib/replicas/centre/centre_rule.h"
 #include "lib/replicas/centre/centre_visit.h"
 #include "lib/schedules/plan/gathering.h"
+#include "lib/schedules/replicas/batch_set.h"
 #include "lib/schedules/replicas/dealer.h"
 #include "lib/tensors/tensors.h"
 
@@ -34,6 +35,9 @@ struct CentreSetup {
   /// Whether what others take depends on when a replica was lost: then a loss
   /// has a place among what is served.
   bool counts_losses = false;
+  /// Whether each batch is served once: what another replica brings of it
+  /// again, because the dealer of block 1 has taken it back, is dropped.
+  bool serves_once = false;
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
       make = nullptr;
 };
@@ -62,6 +66,8 @@ class Centre {
   /// A replica that has left, or was never there, is there from now on. It asks
   /// for its entry before all else.
   void admit(int member);
+  /// Gives a place to nobody: one had it that was lost before it said anything.
+  void leave_out_place() { next_place(); }
   /// End of the grace of a quorum for which a replica waits, when come_due() is
   /// to be called; nothing: there is none.
   std::optional<SteadyTime> due() const;
@@ -75,6 +81,7 @@ class Centre {
   void respond(int member, const Message& message);
   void open(int member, const CentreOpening& opening);
   void restore(const NamedTensors& state);
+  DealtBatches batches() const;
   Message served(Push push);
   Message brought(Push push);
   void take(int member, bool told);
@@ -83,6 +90,7 @@ class Centre {
   NamedTensors state() const;
   std::int64_t kept_bytes() const;
   std::int64_t next_place();
+  std::int64_t place_for(int member);
   void merge_if_complete();
   void merge();
   MergeResult merged_for(int member, bool is_late);
@@ -100,12 +108,16 @@ class Centre {
   int opener_ = 1;                             // who opens it
   at::Tensor served_;                          // [1]: pushes
   Dealer dealer_;
+  BatchSet batches_;                      // that were served
   std::optional<CentreFailure> failure_;  // it serves no more
   std::set<int> told_;                    // of it, as they waited
   std::vector<Tensors> statistics_;       // by replica, of arrived_
   std::set<int> arrived_;                 // wait until all rest, or are lost
   std::set<int> lost_;                    // goes on without them
   Tensors agreed_statistics_;             // at the last rest
+  std::vector<CentreLoss> losses_;        // since the last rest
+  std::vector<std::int64_t> last_place_;  // by replica, since it began; 0: none
+  std::vector<std::int64_t> merged_at_;   // by replica, as CentreLoss::merged
 
   // With a quorum:
   std::optional<Gathering> gathering_;

@@ -85,6 +85,10 @@ void CentreHost::lose(int member, std::int64_t life) {
   note({.member = member, .life = life, .link = Link{}});
 }
 
+void CentreHost::leave_out_place() {
+  note({.member = 0});
+}
+
 void CentreHost::note(Change change) {
   {
     const std::lock_guard lock(mutex_);
@@ -116,6 +120,7 @@ bool CentreHost::take_changes() {
 
 void CentreHost::take(Change change) {
   const int member = change.member;
+  if (member == 0) return centre_.leave_out_place();
   const auto lost = lost_lives_.find(member);
   // What is said of its loss overtakes what is said of its coming.
   if (change.joins && lost != lost_lives_.end() && change.life > 0 &&

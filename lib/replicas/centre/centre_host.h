@@ -43,6 +43,8 @@ class CentreHost {
   /// A replica is lost, though its link may not have ended. Safe from any
   /// thread.
   void lose(int member, std::int64_t life = 0);
+  /// Calls Centre::leave_out_place(). Safe from any thread.
+  void leave_out_place();
   /// Calls Centre::merge_those_who_wait(). Safe from any thread.
   void merge_those_who_wait();
   CentreHost(const CentreHost&) = delete;
@@ -53,7 +55,7 @@ class CentreHost {
   bool take_some();
   /// A replica that comes or goes.
   struct Change {
-    int member = 1;
+    int member = 1;  ///< 0: nobody, who leaves a place out
     std::int64_t life = 0;
     bool joins = false;
     std::optional<Link> link = {};  ///< from then on; nothing: as before

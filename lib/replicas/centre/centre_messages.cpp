@@ -19,6 +19,9 @@ namespace {
 /// defined.
 constexpr std::int64_t kNumbers = 8;
 
+/// Whole numbers of a loss.
+constexpr std::int64_t kNumbersOfLoss = 5;
+
 /// The only tensor of that name, which has this type and `least` elements or
 /// more.
 at::Tensor one_in(const Message& message, const char* name, at::ScalarType type,
@@ -77,6 +80,24 @@ NamedTensors named_in(const Message& message, const std::string& name) {
   return named;
 }
 
+void pack_batches(const DealtBatches& batches, Message& message) {
+  pack_numbers(batches.returned, "again", message);
+  std::vector<std::int64_t> held;
+  for (const auto& [replica, batch] : batches.held)
+    held.insert(held.end(), {replica, batch});
+  pack_numbers(held, "held", message);
+  pack_numbers(batches.served, "served", message);
+}
+
+DealtBatches batches_in(const Message& message) {
+  DealtBatches batches{.returned = numbers_in(message, "again", 0),
+                       .served = numbers_in(message, "served", 0)};
+  const std::vector<std::int64_t> held = numbers_in(message, "held", 0);
+  for (std::size_t i = 0; i + 1 < held.size(); i += 2)
+    batches.held.emplace_back(static_cast<int>(held[i]), held[i + 1]);
+  return batches;
+}
+
 Tensors defined_of(const Tensors& tensors) {
   Tensors all;
   for (const at::Tensor& tensor : tensors)
@@ -109,13 +130,15 @@ Message message_of(const CentreOpening& opening) {
   const std::vector<std::int64_t> returning(opening.returning.begin(),
                                             opening.returning.end());
   pack_numbers(returning, "returning", message);
+  pack_batches(opening.batches, message);
   return message;
 }
 
 CentreOpening opening_in(const Message& message) {
   CentreOpening opening{.parameters = named_in(message, "parameters"),
                         .clock = message.batch,
-                        .state = named_in(message, "state")};
+                        .state = named_in(message, "state"),
+                        .batches = batches_in(message)};
   for (const std::int64_t member : numbers_in(message, "returning", 0))
     opening.returning.push_back(static_cast<int>(member));
   return opening;
@@ -246,6 +269,12 @@ Message message_of_rest(const CentreAtRest* rest) {
   pack(rest->weights, "weights", message);
   pack(rest->statistics, "statistics", message);
   pack_named(rest->state, "state", message);
+  pack_batches(rest->batches, message);
+  std::vector<std::int64_t> losses;
+  for (const CentreLoss& loss : rest->losses)
+    losses.insert(losses.end(), {loss.member, loss.place, loss.served,
+                                 loss.merged, loss.rests ? 1 : 0});
+  pack_numbers(losses, "losses", message);
   if (rest->awaited)
     pack({at::full({1}, *rest->awaited, at::kDouble)}, "awaited", message);
   return message;
@@ -256,7 +285,17 @@ std::optional<CentreAtRest> rest_in(const Message& message) {
   CentreAtRest rest{.weights = unpack(message, "weights"),
                     .statistics = unpack(message, "statistics"),
                     .state = named_in(message, "state"),
+                    .batches = batches_in(message),
                     .kept_bytes = message.batch};
+  const std::vector<std::int64_t> losses = numbers_in(message, "losses", 0);
+  if (std::ssize(losses) % kNumbersOfLoss != 0)
+    throw LinkError("a replica and its centre: a loss lacks numbers");
+  for (auto at = losses.begin(); at != losses.end(); at += kNumbersOfLoss)
+    rest.losses.push_back({.member = static_cast<int>(at[0]),
+                           .place = at[1],
+                           .served = at[2],
+                           .merged = at[3],
+                           .rests = at[4] != 0});
   if (!unpack(message, "awaited").empty())
     rest.awaited = one_in(message, "awaited", at::kDouble, 1).item<double>();
   return rest;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/schedules/replicas/dealer.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 
@@ -58,9 +59,25 @@ struct CentreOpening {
   std::int64_t clock = 0;  ///< updates that had led to these
   /// CentreAtRest::state of a checkpoint, which it goes on with; empty: none.
   NamedTensors state = {};
+  DealtBatches batches = {};  ///< as that
   /// Replicas that were lost, which begin with the weights of the centre, not
   /// with those that they had taken last.
   std::vector<int> returning = {};
+};
+
+/// What a centre says of a replica that it has lost: all that one who has the
+/// actions of that replica must know beside them to do the same again.
+struct CentreLoss {
+  int member = 1;
+  /// Of the last that was served by then, or of the loss itself where that has
+  /// one (CentreSetup::counts_losses).
+  std::int64_t place = 0;
+  /// Of the last that it brought since it began; 0: nothing was served.
+  std::int64_t served = 0;
+  /// With a quorum: of the last that was served when others and what it brought
+  /// last were merged, or it was found to be late; 0: it still waited.
+  std::int64_t merged = 0;
+  bool rests = false;  ///< it had come to the next rest
 };
 
 /// The centre of a block's replicas when all have come to it and none has gone
@@ -69,11 +86,13 @@ struct CentreAtRest {
   Tensors weights = {};
   Tensors statistics = {};  ///< means of what all have brought
   NamedTensors state = {};
+  DealtBatches batches = {};
   /// Bytes of all that the centre keeps: weights, the optimizer's state, what
   /// replicas have taken.
   std::int64_t kept_bytes = 0;
   /// Gathering::awaited(), where that follows the arrivals.
   std::optional<double> awaited = {};
+  std::vector<CentreLoss> losses = {};  ///< since the rest before, in order
 };
 
 }  // namespace sluice

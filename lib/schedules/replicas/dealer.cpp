@@ -36,4 +36,21 @@ std::int64_t Dealer::take_back(int replica) {
   return static_cast<std::int64_t>(held.size());
 }
 
+DealtBatches Dealer::dealt() const {
+  DealtBatches all{.returned = {returned_.begin(), returned_.end()}};
+  for (const auto& [replica, batches] : held_)
+    for (const std::int64_t batch : batches)
+      all.held.emplace_back(replica, batch);
+  return all;
+}
+
+void Dealer::restore(const DealtBatches& dealt) {
+  returned_.insert(dealt.returned.begin(), dealt.returned.end());
+  const auto since = std::exchange(held_, {});
+  for (const auto& [replica, batch] : dealt.held)
+    held_[replica].push_back(batch);
+  for (const auto& [replica, batches] : since)
+    held_[replica].insert(held_[replica].end(), batches.begin(), batches.end());
+}
+
 }  // namespace sluice

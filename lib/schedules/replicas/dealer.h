@@ -4,9 +4,23 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace sluice {
+
+/// What dealer and centre must know of batches to go on after a checkpoint.
+struct DealtBatches {
+  std::vector<std::int64_t> returned = {};  ///< to be dealt again
+  /// A replica and a batch that it was dealt, and that wasn't taken yet; by
+  /// replica, as dealt.
+  std::vector<std::pair<int, std::int64_t>> held = {};
+  /// Those that the centre has served, where it serves each once:
+  /// BatchSet::bounds().
+  std::vector<std::int64_t> served = {};
+
+  bool operator==(const DealtBatches&) const = default;
+};
 
 /// Deals the batches of a run to its replicas, each to the one that asks first,
 /// in the order of their numbers. A batch that a lost replica had is dealt
@@ -26,6 +40,10 @@ class Dealer {
   void took(int replica, std::int64_t batch);
   /// Takes back what a lost replica had. Returns how many batches.
   std::int64_t take_back(int replica);
+  /// Without those that were served.
+  DealtBatches dealt() const;
+  /// What was before all that it has dealt yet.
+  void restore(const DealtBatches& dealt);
   /// Batches that were taken back, and not dealt again.
   const std::set<std::int64_t>& returned() const { return returned_; }
 

@@ -21,6 +21,7 @@
 #include "lib/schedules/plan/plan.h"
 #include "lib/schedules/replicas/dealer.h"
 #include "lib/schedules/simulation/costs.h"
+#include "lib/schedules/simulation/recorded_loss.h"
 #include "lib/schedules/simulation/simulated_channel.h"
 
 namespace sluice {
@@ -93,9 +94,9 @@ class Simulation {
   /// A replica that was taken out joins, between two grants: its seats are to
   /// be given the next one, with Grant::joins.
   void admit(int replica, double time);
-  /// Leaves out that place in the order of a block's centre, which a record
-  /// gives to none of its replicas: of extend().
-  void leave_out(int block, std::int64_t place);
+  /// Notes a loss of which a record says: what comes after it at the centre
+  /// comes when the replica has done all of extend() until then.
+  void note_loss(const RecordedLoss& loss);
   /// Batches of lost replicas that were not dealt again.
   const std::set<std::int64_t>& returned() const { return dealer_.returned(); }
   /// Keeps the block from acting before that time.
@@ -140,7 +141,9 @@ class Simulation {
     /// with those times.
     std::map<int, double> visitors = {};
     std::int64_t served = 0;
-    std::set<std::int64_t> left_out = {};  ///< places
+    std::vector<RecordedLoss> losses = {};
+    std::set<std::int64_t> left_out = {};  ///< places that are of losses
+    std::set<std::int64_t> dropped = {};   ///< places of pushes, before a merge
     double free_since = 0;
     /// State of a centre where replicas wait for others: those that wait, and
     /// the results, by replica, that need no more wait.
@@ -171,6 +174,7 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
+    int lives = 0;  ///< replicas that have joined there
     /// Turn at which the replica joined, -1: it has been there from the start.
     std::int64_t joined = -1;
     /// Number of times that replicas which share weights have agreed.
@@ -324,6 +328,11 @@ class Simulation {
   bool are_lost_done(const BlockPlan& mine, const Action& exchange) const;
   std::int64_t rests_before(const Action& entry, int block) const;
   void enter(int seat, const Action& entry);
+  /// Whether those that were lost before the seat's next action have done all
+  /// that they did. The first replica comes to a rest after these, so that it
+  /// isn't over before.
+  bool are_losses_over(int seat) const;
+  bool is_over(const RecordedLoss& loss) const;
   /// Time at which all have published that the block's next action, which
   /// settles, takes from.
   std::optional<double> published_since(int seat) const;

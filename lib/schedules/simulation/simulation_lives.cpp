@@ -47,6 +47,7 @@ void Simulation::begin_life(int seat, const Action& entry) {
     empty_channels(replica);
   Lane& lane = by_block(lanes_, seat);
   lane.joined = entry.batch;
+  ++lane.lives;
   lane.ledger = {};
 }
 
@@ -137,10 +138,38 @@ void Simulation::admit(int replica, double time) {
   forget_all();
 }
 
-void Simulation::leave_out(int block, std::int64_t place) {
-  CentreQueue& centre = centre_of(by_block(plans_.front().blocks, block));
-  centre.left_out.insert(place);
+void Simulation::note_loss(const RecordedLoss& loss) {
+  CentreQueue& centre = centre_of(by_block(plans_.front().blocks, loss.block));
+  centre.losses.push_back(loss);
+  if (loss.is_dropped && centre.gathering) centre.dropped.insert(loss.served);
+  if (!loss.has_place) return;
+  centre.left_out.insert(loss.place);
   skip_left_out(centre);
+}
+
+bool Simulation::is_over(const RecordedLoss& loss) const {
+  if (loss.life < 0) return true;
+  const Lane& lane =
+      by_block(lanes_, seat_of(plans_.front(), loss.block, loss.replica));
+  if (lane.lives != loss.life) return lane.lives > loss.life;
+  return lane.actions.empty() || begins_entry(lane.actions.front());
+}
+
+bool Simulation::are_losses_over(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const Action& next = lane.actions.front();
+  const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
+  const bool comes_to_rest = next.op == Op::exchange && mine.replica == 1 &&
+                             next.kind == ExchangeKind::agreement;
+  const bool ends_wait = next.op == Op::settle && next.arrived > 0;
+  const auto centre = centres_.find(mine.block);
+  if ((!comes_to_rest && !ends_wait) || centre == centres_.end()) return true;
+  const CentreQueue& its = centre->second;
+  return std::all_of(its.losses.begin(), its.losses.end(),
+                     [&](const RecordedLoss& loss) {
+                       return !is_before(loss, next) ||
+                              (its.served >= loss.place && is_over(loss));
+                     });
 }
 
 void Simulation::skip_left_out(CentreQueue& centre) {

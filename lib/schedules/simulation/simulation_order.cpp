@@ -184,7 +184,8 @@ std::optional<double> Simulation::ready_at(int block) {
   const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
-  if (!is_its_turn(block) || !is_entry_due(block)) return std::nullopt;
+  if (!is_its_turn(block) || !is_entry_due(block) || !are_losses_over(block))
+    return std::nullopt;
   double start = lane.clock;
   if (lane.stage) {
     if (is_anyone_behind(*lane.stage)) return std::nullopt;

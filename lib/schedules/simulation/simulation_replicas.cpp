@@ -162,6 +162,7 @@ Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
 
 void Simulation::bring(const BlockPlan& mine, std::int64_t turn, double time) {
   CentreQueue& centre = centre_of(mine);
+  if (centre.dropped.erase(centre.served) > 0) return;
   const Lane& lane = by_block(lanes_, mine.seat());
   centre.is_told = !lane.actions.empty() &&
                    lane.actions.front().kind == ExchangeKind::pull &&

@@ -76,7 +76,8 @@ class CentreAgreement final : public Exchange {
     const CentreAtRest& rest = *centre_.at_rest();
     return {.agreed =
                 AgreedWeights{.weights = on_device(rest.weights, device_),
-                              .buffers = statistics_.with(rest.statistics)}};
+                              .buffers = statistics_.with(rest.statistics),
+                              .losses = rest.losses}};
   }
 
  private:

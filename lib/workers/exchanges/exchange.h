@@ -44,7 +44,8 @@ struct CentreVisit {
 /// Weights and statistics that evaluations and checkpoints take.
 struct AgreedWeights {
   Tensors weights = {};
-  Tensors buffers = {};  ///< of the block, in their order
+  Tensors buffers = {};                 ///< of the block, in their order
+  std::vector<CentreLoss> losses = {};  ///< since they agreed last
 };
 
 /// What a seat begins with that joins a run.

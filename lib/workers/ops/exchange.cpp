@@ -90,6 +90,8 @@ void take(SeatCore& seat, const Action& settle, ExchangeResult taken) {
   if (taken.agreed) {
     seat.evaluated.set_weights(taken.agreed->weights);
     seat.evaluated.set_buffers(taken.agreed->buffers);
+    for (const CentreLoss& loss : taken.agreed->losses)
+      seat.log.lost(settle, loss);
   }
   if (taken.visit) {
     seat.progress.served_as = taken.visit->place;

@@ -1,9 +1,12 @@
 // Replicas with clocks of their own that come for their batches.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,8 @@
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/run.h"
 #include "experiments/runs/uses/replay.h"
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/process_group.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/recorded.h"
 #include "tests/experiments/helpers/trained_replicas.h"
@@ -236,6 +241,34 @@ TEST_F(DealtReplicasRun, DoesTheWorkOfAReplicaThatIsLostWithBatchesUnderWay) {
       EXPECT_EQ(replay(path("run")).difference(), "");
     }
   }
+}
+
+// The third replica has a batch when all others have come to the last
+// checkpoint, and is lost there.
+TEST_F(DealtReplicasRun, DoesTheWorkOfALostReplicaWhereItIsContinued) {
+  const std::string config = write(
+      "config.toml",
+      "engine = 'processes'\nthreads = 1\n"
+      "data = {train = 480, test = 40}\ncheckpoint = {every_turns = 4}\n" +
+          config_of("'server'", "arrival"));
+  ProcessGroup run(fmt::format("{} run {} --dir {} turns=4 --inject \"slow "
+                               "block 3 x100000\"",
+                               SLUICE_PROGRAM, config, path("run")),
+                   path("run.txt"));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (records_of(path("run"), "train").size() < 4 * kReplicas - 1) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << slurp(path("run.txt"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ::kill(worker_of(path("run"), 3), SIGKILL);
+  ASSERT_EQ(run.wait(), 0) << slurp(path("run.txt"));
+  const Outcome more = sluice("run --resume " + path("run") + " turns=12");
+  ASSERT_EQ(more.status, 0) << more.text;
+  RunPlan plan = {.blocks = std::vector<BlockPlan>(kReplicas)};
+  for (BlockPlan& block : plan.blocks)
+    block.exchange = {.what = ExchangedTensors::gradients, .served = true};
+  EXPECT_THAT(applied_by_all(read_schedule(schedule_of_run(path("run")), plan)),
+              UnorderedElementsAreArray(all_batches()));
 }
 
 /// A run and its halves, of which the replicas' own updates go on counting.

@@ -106,17 +106,7 @@ class Joined : public Program {
     return all;
   }
 
-  /// The first difference of the run's replay; of a quorum whose replica was
-  /// lost while it waited for the others, nothing.
-  std::string replay_of_run() const {
-    try {
-      return replay(path("run")).difference();
-    } catch (const UserError& error) {
-      const std::string why = error.what();
-      const bool is_allowed = why.find("lost while it waited") != why.npos;
-      return is_allowed ? "" : why;
-    }
-  }
+  std::string replay_of_run() const { return replay(path("run")).difference(); }
 
   std::optional<ProcessGroup> run_;
 };

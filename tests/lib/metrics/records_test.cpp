@@ -54,6 +54,8 @@ TEST(Records, RecordsOfEvaluationsAreThoseOfBefore) {
   EXPECT_EQ(evaluation.time, 5.417818646);
   read_again<records::LostReplica>(
       R"({"kind":"lost_replica","turn":8,"replica":3,"turns_left_out":12,"reason":"the worker of block 1 of replica 3 ended before its work"})");
+  read_again<records::CentreLoss>(
+      R"({"kind":"centre_loss","turn":9,"block":1,"replica":3,"place":41,"served":38,"merged":0,"rests":1})");
   read_again<records::JoinedReplica>(
       R"({"kind":"joined_replica","turn":48,"replica":3})");
   read_again<records::ReturnedReplica>(

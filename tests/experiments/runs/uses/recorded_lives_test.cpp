@@ -14,11 +14,12 @@
 
 namespace sluice::recorded_lives_test {
 
+using records::CentreLoss;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-RunPlan plan_of(int replicas, int quorum = 0) {
+RunPlan plan_of(int replicas, int quorum) {
   RunPlan plan;
   plan.replicas = replicas;
   for (int r = 1; r <= replicas; ++r) {
@@ -33,114 +34,163 @@ RunPlan plan_of(int replicas, int quorum = 0) {
   return plan;
 }
 
-struct LivesRead {
-  RecordedLives::Schedule schedule;
-  std::set<int> later;
-  std::set<int> lost;
-  std::set<int> were_lost;
-  std::vector<std::int64_t> losses;  // places
+/// Lines of a block of several replicas, to the checkpoint of turn 4, and what
+/// else the run says of them.
+struct Recorded {
+  std::vector<std::string> lines = {};
+  std::set<int> lost = {};
+  std::vector<CentreLoss> losses = {};
+  int quorum = 0;
+  int started = 0;  ///< 0: all
 };
 
-/// lines: of a block of several replicas, to the checkpoint of turn 4. lost:
-/// those that the run says it has lost.
-LivesRead read(const std::vector<std::string>& lines, const std::set<int>& lost,
-               int quorum = 0, int started = 0, bool counts_losses = false) {
-  if (started == 0) started = static_cast<int>(lines.size());
-  const RunPlan plan = plan_of(static_cast<int>(lines.size()), quorum);
-  LivesRead read;
-  for (const std::string& line : lines)
-    read.schedule.push_back(actions_from_text(line, ExchangeKind::push));
-  const RecordedLives lives(plan, read.schedule,
-                            {.last = 4,
-                             .started = started,
-                             .lost = lost,
-                             .counts_losses = counts_losses},
-                            "run");
-  read.later = lives.later();
-  read.lost = lives.lost();
-  for (int replica = 1; replica <= plan.replicas; ++replica)
-    if (lives.was_lost(replica)) read.were_lost.insert(replica);
-  for (const RecordedLoss& loss : lives.losses())
-    read.losses.push_back(loss.place);
+struct LivesRead {
+  std::vector<std::string> lines;
+  std::set<int> later;
+  std::set<int> lost;
+  std::vector<RecordedLoss> losses;
+};
+
+LivesRead read(const Recorded& recorded) {
+  const int replicas = static_cast<int>(recorded.lines.size());
+  const RunPlan plan = plan_of(replicas, recorded.quorum);
+  RecordedLives::Schedule schedule;
+  for (const std::string& line : recorded.lines)
+    schedule.push_back(actions_from_text(line, ExchangeKind::push));
+  const RecordedLives lives(
+      plan, schedule,
+      {.last = 4,
+       .started = recorded.started == 0 ? replicas : recorded.started,
+       .lost = recorded.lost,
+       .losses = recorded.losses},
+      "run");
+  LivesRead read{.lines = {},
+                 .later = lives.later(),
+                 .lost = lives.lost(),
+                 .losses = lives.losses()};
+  for (const std::vector<Action>& actions : schedule)
+    read.lines.push_back(to_text(actions));
   return read;
 }
 
-std::string refusal(const std::vector<std::string>& lines, int quorum = 0,
-                    bool counts_losses = false) {
-  try {
-    read(lines, {2, 3}, quorum, 0, counts_losses);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "read";
+/// Of block 1, before the rest of turn 4.
+CentreLoss loss_of(int replica, std::int64_t place, std::int64_t served,
+                   std::int64_t merged = 0) {
+  return {.turn = 3,
+          .block = 1,
+          .replica = replica,
+          .place = place,
+          .served = served,
+          .merged = merged};
+}
+
+/// The line of replica 2, which was lost so.
+std::string second(const std::string& line, const CentreLoss& loss,
+                   int quorum = 0) {
+  return read({.lines = {"X0 S0<1 X2.1 S2.1 X4.1 S4.1 C4", line},
+               .lost = {2},
+               .losses = {loss},
+               .quorum = quorum})
+      .lines[1];
 }
 
 TEST(RecordedLives, KnowWhoJoinedAndWhoWasLost) {
-  const LivesRead lives = read({"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2",
-                                "X2.8 S2.8<3 X4.1 S4.1 C4", "X4.1 S4.1 C4"},
-                               {2, 4});
+  const LivesRead lives =
+      read({.lines = {"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2",
+                      "X2.8 S2.8<3 X4.1 S4.1 C4", "X4.1 S4.1 C4"},
+            .lost = {2, 4},
+            .losses = {loss_of(2, 2, 2)}});
   EXPECT_THAT(lives.later, IsEmpty()) << "it is at the first rest";
   EXPECT_THAT(lives.lost, ElementsAre(2)) << "another came back before the end";
 }
 
 TEST(RecordedLives, KnowAfterWhichRestAReplicaJoined) {
-  const LivesRead lives =
-      read({"X2.1 S2.1 C2 X4.1 S4.1 C4", "X3.8 S3.8<3 X4.1 S4.1 C4"}, {});
+  const LivesRead lives = read(
+      {.lines = {"X2.1 S2.1 C2 X4.1 S4.1 C4", "X3.8 S3.8<3 X4.1 S4.1 C4"}});
   EXPECT_THAT(lives.later, ElementsAre(2));
 }
 
 TEST(RecordedLives, KnowWhoNeverCame) {
-  const LivesRead lives = read({"X4.1 S4.1 C4", "X4.1 S4.1 C4", ""}, {}, 0, 2);
+  const LivesRead lives =
+      read({.lines = {"X4.1 S4.1 C4", "X4.1 S4.1 C4", ""}, .started = 2});
   EXPECT_THAT(lives.later, ElementsAre(3));
   EXPECT_THAT(lives.lost, ElementsAre(3));
 }
 
-TEST(RecordedLives, AreServedWhereNoOtherHasThatPlace) {
-  const LivesRead lives =
-      read({"X0 S0<1 X2 S2<3 X4.1 S4.1 C4", "F1 B1 X1"}, {2});
-  EXPECT_EQ(to_text(lives.schedule[1]), "F1 B1 X1 S1<2");
+TEST(RecordedLives, HaveTheLastPushThatTheCentreServed) {
+  EXPECT_EQ(second("F1 B1 X1", loss_of(2, 5, 2)), "F1 B1 X1 S1<2");
+  EXPECT_EQ(second("F1 B1 X1", loss_of(2, 5, 0)), "F1 B1");
+  EXPECT_EQ(second("X1 S1<2 F2 B2 X2", loss_of(2, 5, 4)),
+            "X1 S1<2 F2 B2 X2 S2<4");
+  EXPECT_EQ(second("X1 S1<2 F2 B2 X2", loss_of(2, 5, 2)), "X1 S1<2 F2 B2");
 }
 
-TEST(RecordedLives, LeaveOutWhatWasNotServed) {
-  const LivesRead lives =
-      read({"X0 S0<1 X2 S2<2 X4.1 S4.1 C4", "F1 B1 X1"}, {2});
-  EXPECT_EQ(to_text(lives.schedule[1]), "F1 B1");
-  EXPECT_THAT(lives.later, IsEmpty());
+TEST(RecordedLives, HaveTheMergeOfWhatTheyBroughtToAQuorum) {
+  EXPECT_EQ(second("X1", loss_of(2, 5, 2, 3), 2), "X1 S1<2 S1.5<3");
+  EXPECT_EQ(second("X1 S1<2", loss_of(2, 5, 2, 3), 2), "X1 S1<2 S1.5<3");
+  EXPECT_EQ(second("X1 S1<2 S1.5<3", loss_of(2, 5, 2, 3), 2), "X1 S1<2 S1.5<3");
+  EXPECT_EQ(second("X1 S1<2", loss_of(2, 5, 2), 2), "X1 S1<2")
+      << "it still waited";
 }
 
-TEST(RecordedLives, AreRefusedWhereTheOthersDoNotSayWhatBecameOfThem) {
-  const char* first = "X0 S0<1 X2 S2<3 X4.1 S4.1 C4";
-  EXPECT_THAT(refusal({first, "X1", "X3"}), HasSubstr("lost while it waited"));
-  EXPECT_THAT(refusal({"X0 S0<1 X2 S2<4 X4.1 S4.1 C4", "X1"}),
-              HasSubstr("lost while it waited"));
-  EXPECT_THAT(refusal({first, "X1 S1<2"}, 2),
-              HasSubstr("lost while it waited"));
-  EXPECT_EQ(refusal({first, "X1 S1<2"}), "read");
+TEST(RecordedLives, KnowWhatTheCentreDropped) {
+  const LivesRead lives =
+      read({.lines = {"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2", "X1 S1<3"},
+            .lost = {2, 3},
+            .losses = {loss_of(2, 3, 2), loss_of(3, 4, 3, 4)},
+            .quorum = 2});
+  EXPECT_TRUE(lives.losses[0].is_dropped);
+  EXPECT_FALSE(lives.losses[1].is_dropped);
+}
+
+TEST(RecordedLives, AreOfARestWhereTheyHadComeToIt) {
+  CentreLoss loss = loss_of(2, 3, 2);
+  EXPECT_EQ(second("X1 S1<2 X4.1", loss), "X1 S1<2");
+  loss.rests = 1;
+  EXPECT_EQ(second("X1 S1<2 X4.1", loss), "X1 S1<2 X4.1");
+  EXPECT_EQ(second("X1 S1<2 X2.1", loss_of(2, 3, 2)), "X1 S1<2 X2.1")
+      << "it was lost after that rest";
 }
 
 TEST(RecordedLives, AreSeveralWhereAPlaceIsTakenAgain) {
   const LivesRead lives =
-      read({"X0 S0<1 X2.1 S2.1 X2 S2<4 X4.1 S4.1 C4",
-            "F1 B1 X1 S1<2 F2 B2 X2 X2.8 S2.8<5 X4.1 S4.1 C4"},
-           {2});
+      read({.lines = {"X0 S0<1 X2.1 S2.1 X2 S2<4 X4.1 S4.1 C4",
+                      "F1 B1 X1 S1<2 F2 B2 X2 X2.8 S2.8<5 X4.1 S4.1 C4"},
+            .lost = {2},
+            .losses = {loss_of(2, 3, 3)}});
   EXPECT_THAT(lives.lost, IsEmpty()) << "another is there at the end";
-  EXPECT_THAT(lives.were_lost, ElementsAre(2));
   EXPECT_THAT(lives.later, IsEmpty());
-  EXPECT_EQ(to_text(lives.schedule[1]),
-            "F1 B1 X1 S1<2 F2 B2 X2 S2<3 X2.8 S2.8<5 X4.1 S4.1 C4")
-      << "the centre had served it";
+  EXPECT_EQ(lives.lines[1],
+            "F1 B1 X1 S1<2 F2 B2 X2 S2<3 X2.8 S2.8<5 X4.1 S4.1 C4");
+  EXPECT_EQ(lives.losses[0].life, 0);
 }
 
-// One was lost before the rest of turn 2, and the other after it.
-TEST(RecordedLives, AreGivenThePlacesThatNoOtherCanHave) {
+// The first loss is of one that joined and said nothing.
+TEST(RecordedLives, AreLeftAloneByLossesOfThoseWhoDidNothing) {
   const LivesRead lives = read(
-      {"X0 S0<1 X1 S1<3 X2.1 S2.1 X2 S2<5 X4.1 S4.1 C4", "X1", "X2.1 S2.1 X2"},
-      {2, 3});
-  EXPECT_EQ(to_text(lives.schedule[1]), "X1 S1<2");
-  EXPECT_EQ(to_text(lives.schedule[2]), "X2.1 S2.1 X2 S2<4");
-  EXPECT_THAT(refusal({"X0 S0<1 X2 S2<3 X4.1 S4.1 C4", "X1", "X1"}),
-              HasSubstr("nothing records whether that took"))
-      << "one of them, and which one?";
+      {.lines = {"X0 S0<1 X2.1 S2.1 X2 S2<4 X4.1 S4.1 C4", "X2.8 S2.8<3 X3"},
+       .lost = {2},
+       .losses = {loss_of(2, 2, 0), loss_of(2, 5, 5)},
+       .started = 1});
+  EXPECT_EQ(lives.lines[1], "X2.8 S2.8<3 X3 S3<5");
+  EXPECT_EQ(lives.losses[0].life, -1);
+  EXPECT_EQ(lives.losses[1].life, 1) << "it had joined once";
+}
+
+TEST(RecordedLives, AreRefusedWhereTheCentreSaidNothing) {
+  const auto read_unsaid = [](const std::string& line) {
+    try {
+      return read({.lines = {"X0 S0<1 X4.1 S4.1 C4", line}, .lost = {2}})
+          .lines[1];
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(read_unsaid("X1"),
+              HasSubstr("run: replica 2 was lost, and nothing records what the "
+                        "centre of block 1 had served it by then"));
+  EXPECT_EQ(read_unsaid("X4.1 S4.1 X5"), "X4.1 S4.1")
+      << "what was after the last rest changed nothing";
 }
 
 /// Two blocks of two replicas, of which the second is lost.
@@ -149,57 +199,54 @@ TEST(RecordedLives, EndBeforeAnActionWhoseMessageNeverCame) {
       make_free_plan({Traits{}}), 2,
       {.what = ExchangedTensors::gradients, .agrees = true, .served = true},
       false, Dealing::arrival);
-  const auto read_back = [&](const char* lower, const char* upper) {
+  const auto read_back = [&](const char* lower, const char* upper,
+                             std::int64_t served = 0) {
     RecordedLives::Schedule schedule;
     for (const char* line :
          {"F0 X4.1 S4.1 C4", "F0 X4.1 S4.1 C4", lower, upper})
       schedule.push_back(actions_from_text(line, ExchangeKind::push));
-    const RecordedLives lives(plan, schedule,
-                              {.last = 4, .started = 2, .lost = {2}}, "run");
+    CentreLoss below = loss_of(2, 3, served);
+    CentreLoss above = below;
+    above.block = 2;
+    const RecordedLives lives(
+        plan, schedule,
+        {.last = 4, .started = 2, .lost = {2}, .losses = {below, above}},
+        "run");
     return to_text(schedule[2]) + ", " + to_text(schedule[3]);
   };
   EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F2"), "F1 B1 U1 F7, F1 B1 U1");
   EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F7"),
             "F1 B1 U1 F7, F1 B1 U1 F7");
   EXPECT_EQ(read_back("F1 B1", "F1"), "F1, F1");
-  EXPECT_EQ(read_back("F1 B1 X2.8 S2.8<1 F1", "F1 B1 X2.8 S2.8<1 F1"),
+  EXPECT_EQ(read_back("F1 B1 X2.8 S2.8<1 F1", "F1 B1 X2.8 S2.8<1 F1", 1),
             "F1 B1 X2.8 S2.8<1 F1, F1 B1 X2.8 S2.8<1 F1");
 }
 
-TEST(RecordedLives, HaveThePlaceOfALossWhereACentreCountsThem) {
-  const auto counted = [](const std::vector<std::string>& lines) {
-    return read(lines, {2}, 0, 0, true);
-  };
-  const char* first = "X0 S0<1 X1 S1<3 X2.1 S2.1 X2 S2<6 X4.1 S4.1 C4";
-  EXPECT_THAT(counted({first, "X1 S1<2 X2 S2<4"}).losses, ElementsAre(5));
-  const LivesRead served = counted({first, "X1 S1<2 X2.1 S2.1 X2"});
-  EXPECT_THAT(served.losses, ElementsAre(5));
-  EXPECT_EQ(to_text(served.schedule[1]), "X1 S1<2 X2.1 S2.1 X2 S2<4");
-  EXPECT_THAT(counted({"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2 F3"}).losses, IsEmpty())
-      << "nothing came after it";
-  EXPECT_THAT(refusal({"X0 S0<1 X1 S1<2 X2.1 S2.1 X3 S3<3 X4.1 S4.1 C4", "F1"},
-                      0, true),
-              HasSubstr("nothing records since when the others mixed"));
-  EXPECT_THAT(refusal({"X0 S0<1 X1 S1<3 X4.1 S4.1 C4", "X1"}, 0, true),
-              HasSubstr("nothing records whether that took"))
-      << "2 is its push, or its loss";
-}
-
-// The block above one that has forwarded its first batch, for instance.
-TEST(RecordedLives, HaveThePlaceOfALossOfOneThatHadDoneNothing) {
-  const std::vector<std::string> lines = {
-      "X0 S0<1 X1 S1<3 X2 S2<4 X4.1 S4.1 C4", ""};
-  EXPECT_THAT(read(lines, {2}, 0, 0, true).losses, ElementsAre(2));
-  EXPECT_THAT(read(lines, {2}).losses, IsEmpty());
-  EXPECT_THAT(read({"X0 S0<1 X1 S1<2 X4.1 S4.1 C4", ""}, {}, 0, 1, true).losses,
-              IsEmpty())
-      << "it never came";
-}
-
 TEST(RecordedLives, AreRefusedWhereAReplicaCameBackWithACheckpoint) {
-  EXPECT_THAT(refusal({"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2 C4"}),
-              HasSubstr("run: replica 2 was lost, and came back where the run "
-                        "was continued after turn 4"));
+  try {
+    read({.lines = {"X0 S0<1 X4.1 S4.1 C4", "X1 S1<2 C4"}, .lost = {2}});
+    FAIL() << "it was read";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("run: replica 2 was lost, and came back where the "
+                          "run was continued after turn 4"));
+  }
+}
+
+TEST(LossAtACentre, ComesBeforeWhatWasServedAfterIt) {
+  const auto settle = [](ExchangeKind kind, std::int64_t place) {
+    return Action{.op = Op::settle, .batch = 4, .arrived = place, .kind = kind};
+  };
+  RecordedLoss loss{.place = 5, .served = 3, .is_dropped = true, .rest = 4};
+  EXPECT_TRUE(is_before(loss, settle(ExchangeKind::push, 6)));
+  EXPECT_FALSE(is_before(loss, settle(ExchangeKind::push, 5)));
+  EXPECT_TRUE(is_before(loss, settle(ExchangeKind::pull, 5)))
+      << "it still waited";
+  EXPECT_TRUE(is_before(loss, settle(ExchangeKind::agreement, 0)));
+  loss.is_dropped = false;
+  EXPECT_FALSE(is_before(loss, settle(ExchangeKind::pull, 5)));
+  loss.rest = 5;
+  EXPECT_FALSE(is_before(loss, settle(ExchangeKind::agreement, 0)));
 }
 
 }  // namespace sluice::recorded_lives_test

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -825,6 +826,98 @@ TEST(Centre, MergesLessThanAQuorumWhereNoneComesAnyMore) {
   EXPECT_EQ(said.back(), std::pair(2, CentreMessage::bring));
   centre.merge_those_who_wait();
   EXPECT_EQ(said.back(), std::pair(2, CentreMessage::take));
+}
+
+/// A centre that serves each batch once: a step of 1 by each gradient.
+struct CentreOfBatches {
+  CentreOfBatches() { centre.hear(1, opening()); }
+
+  ServerAnswer push(int member, std::int64_t batch) {
+    centre.hear(member, message_of(Push{.member = member,
+                                        .tensors = {at::ones({4}, at::kDouble)},
+                                        .info = {.rate = 1},
+                                        .batch = batch},
+                                   CentreMessage::push));
+    return served_in(last);
+  }
+  CentreAtRest rest() {
+    for (int member = 1; member <= 3; ++member)
+      centre.hear(member, message_of_arrival({}));
+    return at_rest.value();
+  }
+
+  static CentreSetup setup() {
+    CentreSetup of = setup_of(3, gradient_centre({{"w", start()}}, {}, 3));
+    of.serves_once = true;
+    return of;
+  }
+  Message last;
+  std::optional<CentreAtRest> at_rest;
+  Centre centre{setup(), [this](int /*member*/, const Message& message) {
+                  last = message;
+                  if (said_in(message) == CentreMessage::arrival)
+                    if (auto said = rest_in(message)) at_rest = std::move(said);
+                }};
+};
+
+// A replica that was lost had brought it to this block, and not to the first.
+TEST(Centre, ServesABatchOnceThatIsDealtAgain) {
+  CentreOfBatches of;
+  of.push(2, 0);
+  EXPECT_TRUE(of.push(3, 1).tensors[0].equal(start() - 2));
+  of.centre.leave(3);
+  const ServerAnswer again = of.push(2, 1);
+  EXPECT_TRUE(again.tensors[0].equal(start() - 2)) << "it takes what there is";
+  EXPECT_EQ(again.rate, 0);
+  EXPECT_EQ(again.clock, 2);
+  EXPECT_EQ(again.place, 3) << "it has its place among those that came";
+  EXPECT_TRUE(of.push(2, 2).tensors[0].equal(start() - 3));
+}
+
+TEST(CentreState, HasTheBatchesThatAreToBeDealtAgain) {
+  CentreOfBatches before;
+  const auto deal = [](CentreOfBatches& of, int member) {
+    of.centre.hear(member, message_of(DealRequest{.first = 0, .end = 9}));
+    return dealt_in(of.last);
+  };
+  for (const int member : {2, 3, 1}) deal(before, member);
+  before.push(2, 0);
+  before.centre.leave(3);
+  before.centre.admit(3);
+  const DealtBatches saved = before.rest().batches;
+  EXPECT_EQ(saved, (DealtBatches{
+                       .returned = {1}, .held = {{1, 2}}, .served = {0, 1}}));
+
+  CentreOfBatches again;
+  Centre centre{
+      CentreOfBatches::setup(),
+      [&](int /*member*/, const Message& message) { again.last = message; }};
+  centre.hear(1, message_of(CentreOpening{.parameters = {{"w", start()}},
+                                          .batches = saved}));
+  const auto next = [&](int member) {
+    centre.hear(member, message_of(DealRequest{.first = 9, .end = 12}));
+    return dealt_in(again.last);
+  };
+  EXPECT_EQ(next(2), 1) << "it was lost with another";
+  EXPECT_EQ(next(2), 9);
+  centre.hear(2, message_of(Push{.member = 2,
+                                 .tensors = {at::ones({4}, at::kDouble)},
+                                 .info = {.rate = 1},
+                                 .batch = 0},
+                            CentreMessage::push));
+  EXPECT_TRUE(served_in(again.last).tensors[0].equal(start()))
+      << "that was served before the checkpoint";
+}
+
+TEST(Centre, RefusesDamagedBatches) {
+  CentreOfBatches of;
+  Centre centre{
+      CentreOfBatches::setup(),
+      [&](int /*member*/, const Message& message) { of.last = message; }};
+  centre.hear(1, message_of(CentreOpening{.parameters = {{"w", start()}},
+                                          .batches = {.served = {4, 2}}}));
+  centre.hear(2, push_of(2));
+  EXPECT_THAT(failure_in(of.last).text, HasSubstr("are damaged"));
 }
 
 }  // namespace sluice::centre_test

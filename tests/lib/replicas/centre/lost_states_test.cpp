@@ -266,6 +266,8 @@ class Meetings {
   at::Tensor weights(int member) { return weights_[member]; }
   /// What all agreed on at the last rest.
   at::Tensor agreed() const { return agreed_; }
+  /// What the centre said of losses at that rest.
+  const std::vector<CentreLoss>& losses() const { return losses_; }
 
  private:
   /// The next thing that the replica does; false: it has nothing to do.
@@ -319,8 +321,10 @@ class Meetings {
         break;
       default:
         rested_.insert(member);
-        if (const auto rest = rest_in(message))
+        if (const auto rest = rest_in(message)) {
           agreed_ = rest->weights.front().clone();
+          losses_ = rest->losses;
+        }
     }
   }
 
@@ -346,6 +350,7 @@ class Meetings {
   std::set<int> rested_;
   std::map<int, std::string> failures_;
   at::Tensor agreed_;
+  std::vector<CentreLoss> losses_;
   Centre centre_{{.members = kMembers,
                   .name = "block 1",
                   .quorum = policy_.quorum,
@@ -445,6 +450,23 @@ TEST_P(ReplicaLostInEachState, LeavesItsWorkAndItsPlaceToOthers) {
     EXPECT_TRUE(meetings_.agreed().allclose(
         start() + policy().moved(grants_ * kBatches), 1e-12));
   }
+}
+
+TEST_P(ReplicaLostInEachState, IsSaidToHaveBeenInItAtTheNextRest) {
+  lose(kLast);
+  if (!policy().quorum.survives_loss(kMembers)) return;
+  ASSERT_EQ(meetings_.losses().size(), 1U);
+  const CentreLoss& loss = meetings_.losses().front();
+  EXPECT_EQ(loss.member, kLast);
+  EXPECT_EQ(loss.served > 0, state() >= State::early);
+  EXPECT_GE(loss.place, loss.served);
+  const bool was_merged =
+      policy().quorum.is_there() && state() >= State::merged;
+  EXPECT_EQ(loss.merged > 0, was_merged);
+  EXPECT_EQ(loss.rests, state() == State::resting);
+  meetings_.next_grant();
+  meetings_.train();
+  EXPECT_THAT(meetings_.losses(), IsEmpty()) << "it is said once";
 }
 
 /// The first replica, which opens the centre before it pushes.
