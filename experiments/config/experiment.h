@@ -30,8 +30,10 @@ inline constexpr std::string_view kOwnModel = "own";
 /// checkpoint.keep.every are derived in their places. Workers are made from it,
 /// in this process or in another that reads the same resolved config.
 struct Experiment : Settings {
-  std::int64_t prefetch = 2;         ///< batches that are made ahead
-  AssistOptions assist = {};         ///< `lag` as it is written
+  std::int64_t prefetch = 2;  ///< batches that are made ahead
+  AssistOptions assist = {};  ///< `lag` as it is written
+  /// Of a replay: what the assistant learned from before each draw.
+  std::shared_ptr<const RecordedLessons> recorded_lessons = nullptr;
   std::int64_t turns_per_epoch = 0;  ///< of a replica, rounded down
   std::int64_t deals_per_epoch = 0;  ///< turns of all replicas together
   /// How each turn is cut into batches.

@@ -140,9 +140,9 @@ void define_verify(CLI::App& app, VerifyArguments& arguments, int& status) {
 void define_replay(CLI::App& app, std::string& folder, int& status) {
   CLI::App* command = app.add_subcommand(
       "replay",
-      "Repeat a run whose blocks ran free, from the record in its folder, in\n"
-      "one thread, and compare it with the run's checkpoints (exit status 0:\n"
-      "the same bits, 1: not).");
+      "Repeat a run whose blocks ran free, or whose assistant drew samples\n"
+      "ahead, from the record in its folder, in one thread, and compare it\n"
+      "with the run's checkpoints (exit status 0: the same bits, 1: not).");
   command->add_option("run", folder, "the run's folder")->required();
   command->callback([&] { status = replay_command(folder); });
 }

@@ -31,12 +31,16 @@ struct Batch {
   /// [N] int64: the index of each sample in its split, for policies that keep
   /// something of every sample; undefined where no block asked.
   at::Tensor ids = {};
+  /// Batches from whose losses the source learned since the batch before, where
+  /// a clock decided that: with these, and this order, it yields the batch
+  /// again.
+  std::vector<std::int64_t> learned = {};
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can
 /// open its own; of one that learns, a function of the losses too that it was
-/// told before, and one worker has it. The last batch of an epoch keeps its
-/// real size.
+/// told before (and of when, where Batch::learned is set), and one worker has
+/// it. The last batch of an epoch keeps its real size.
 class Source {
  public:
   virtual ~Source() = default;

@@ -69,6 +69,16 @@ struct Lesson : BatchFields {
   SLUICE_RECORD("lesson", turn, block, replica, batch, time, losses)
 };
 
+/// What the assistant of a source had learned from since the batch before, when
+/// it drew this one (AutoAssist). `deal`: the batch by the numbers of the
+/// source; `learned`: such numbers, with blanks between.
+struct Drawn : BatchFields {
+  std::int64_t deal = 0;
+  std::string learned = {};
+
+  SLUICE_RECORD("drawn", turn, block, replica, batch, time, deal, learned)
+};
+
 /// The whole model after so many turns, on the test split and, where there are
 /// such, the validation split and a part of the training samples.
 struct Evaluation {

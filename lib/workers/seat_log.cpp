@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/hash.h"
@@ -79,6 +81,13 @@ void SeatLog::applied(const Action& action, std::int64_t staleness,
 void SeatLog::late_by(std::int64_t steps_between, std::int64_t batches) {
   steps_between_ = steps_between;
   counts_["d_upd"][steps_between] += batches;
+}
+
+void SeatLog::drew(const Action& forward, std::int64_t deal,
+                   const std::vector<std::int64_t>& learned) const {
+  if (!sink_ || learned.empty()) return;
+  write(records::Drawn{place_of(forward), deal,
+                       fmt::to_string(fmt::join(learned, " "))});
 }
 
 void SeatLog::took(std::int64_t age, std::int64_t reuse) {

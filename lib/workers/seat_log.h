@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -55,6 +56,9 @@ class SeatLog {
   /// it; or of weights that replicas share until its own. Before the updated()
   /// that is of the batch.
   void late_by(std::int64_t steps_between, std::int64_t batches = 1);
+  /// A batch was drawn, after the source had learned from some losses.
+  void drew(const Action& forward, std::int64_t deal,
+            const std::vector<std::int64_t>& learned) const;
   /// An input came from a replay buffer: `age` is how many batches newer the
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.

@@ -32,8 +32,7 @@ Message SeatMessages::message_of(MessageKind kind, const Action& action) const {
           .round = batch_round(action).round};
 }
 
-Payload SeatMessages::read(Source& source, std::int64_t batch) const {
-  const Batch data = source.batch(batch);
+Payload SeatMessages::payload_of(const Batch& data) const {
   Payload payload{
       {on_device(laid_out(data.inputs, site_.settings.options.memory_format),
                  device())},
@@ -45,11 +44,19 @@ Payload SeatMessages::read(Source& source, std::int64_t batch) const {
 }
 
 Payload SeatMessages::read_training(std::int64_t batch) const {
-  return read(*sources_.training, plan().micro_batches.source_batch(batch));
+  return payload_of(
+      sources_.training->batch(plan().micro_batches.source_batch(batch)));
+}
+
+Payload SeatMessages::read_training(const Action& forward) const {
+  const std::int64_t deal = plan().micro_batches.source_batch(forward.batch);
+  const Batch data = sources_.training->batch(deal);
+  site_.log.drew(forward, deal, data.learned);
+  return payload_of(data);
 }
 
 Payload SeatMessages::input(const Action& forward) {
-  if (plan().block == 1) return read_training(forward.batch);
+  if (plan().block == 1) return read_training(forward);
   const Inbox::Input taken = site_.ports.input(forward);
   if (site_.ports.has_inbox()) site_.log.took(taken.age, taken.reuse);
   return unpack_up(taken.message, plan(),
@@ -57,7 +64,8 @@ Payload SeatMessages::input(const Action& forward) {
 }
 
 Payload SeatMessages::evaluation_input(const Action& evaluate) {
-  if (plan().block == 1) return read(*sources_.evaluation, evaluate.batch);
+  if (plan().block == 1)
+    return payload_of(sources_.evaluation->batch(evaluate.batch));
   return unpack_up(site_.ports.evaluation(evaluate), plan(),
                    coded_below_.lone_activation(), device());
 }

@@ -41,6 +41,8 @@ class SeatMessages {
 
   /// The batch of training with that number, from the source.
   Payload read_training(std::int64_t batch) const;
+  /// The batch of a forward, in whose record it leaves what the source learned.
+  Payload read_training(const Action& forward) const;
   Payload input(const Action& forward);
   Payload evaluation_input(const Action& evaluate);
   /// The activation that a lesson of the upper end takes, or a later visit.
@@ -82,7 +84,7 @@ class SeatMessages {
  private:
   const BlockPlan& plan() const { return site_.place.plan(); }
   const c10::Device& device() const { return site_.block.device(); }
-  Payload read(Source& source, std::int64_t batch) const;
+  Payload payload_of(const Batch& data) const;
   Payload from_below(const Action& action, const Coding& coding);
   std::int64_t slot_of(std::int64_t batch) const;
   void send_down(const Action& action, const DownPayload& down,

@@ -11,9 +11,10 @@ namespace {
 
 namespace nb = nanobind;
 
-using Seen = std::set<const c10::TensorImpl*>;
+using TensorSet = std::set<const c10::TensorImpl*>;
 
-void mirror_unseen(nb::handle module, torch::nn::Module& mirrored, Seen& seen) {
+void mirror_unseen(nb::handle module, torch::nn::Module& mirrored,
+                   TensorSet& seen) {
   const auto add = [&](nb::handle key, nb::handle value, bool trains) {
     if (!is_tensor(value.ptr())) return;
     const at::Tensor tensor = to_tensor(value.ptr());
@@ -100,7 +101,7 @@ Tensors tensors_in(nb::handle given, const char* what) {
 }
 
 void mirror(nb::handle module, torch::nn::Module& mirrored) {
-  Seen seen;
+  TensorSet seen;
   mirror_unseen(module, mirrored, seen);
 }
 

@@ -23,9 +23,9 @@ std::span<const PresetRow> training_presets() {
             "AutoAssist: Zhang et al., \"AutoAssist: A Framework to "
             "Accelerate Training of Deep Neural Networks\", NeurIPS 2019. "
             "acceptance is its p0; the assistant, a logistic regression on "
-            "input and class, learns assist.lag turns later, not from a "
-            "queue. For boundaries whose gradients come from above, in "
-            "lockstep",
+            "input and class, draws ahead, and learns from the losses that "
+            "have come (schedule = \"free\"), or in lockstep assist.lag turns "
+            "later. For boundaries whose gradients come from above",
         .kept =
             "beside what the policy keeps: the assistant, a number for each "
             "element of an input and each class; and the samples' losses, "

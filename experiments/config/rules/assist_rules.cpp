@@ -40,22 +40,49 @@ void check_samples_of_assistant(const Experiment& experiment,
 
 void check_schedule_of_assistant(const Experiment& experiment,
                                  const Fields& top) {
-  const auto refuse = [&](const char* key, const char* remedy) {
+  const auto refuse = [&](const char* key, const char* reason,
+                          const char* remedy) {
     top.reject(key,
-               fmt::format("data.assist draws a batch by the losses of those a "
-                           "fixed number of turns before it: {}, or leave "
-                           "data.assist out",
-                           remedy));
+               fmt::format("{}: {}, or leave data.assist out", reason, remedy));
   };
-  if (experiment.free_schedule) refuse("schedule", "set schedule = 'lockstep'");
+  constexpr const char* kFixedLag =
+      "data.assist draws a batch in lockstep by the losses of those a fixed "
+      "number of turns before it";
+  const bool is_free = experiment.assist.is_free;
+  if (experiment.free_schedule && !is_free)
+    refuse("schedule", kFixedLag, "set data.assist.schedule = 'free'");
   if (experiment.pipeline.order != "turns" ||
       experiment.pipeline.micro_batches != 1)
-    refuse("pipeline", "set order = 'turns' and micro_batches = 1");
-  if (experiment.replicas.count != 1) refuse("replicas", "set count = 1");
+    refuse("pipeline",
+           "data.assist has the losses of a whole turn come down at once",
+           "set order = 'turns' and micro_batches = 1");
+  if (!experiment.replicas.counts.empty() && !is_free)
+    refuse("replicas", kFixedLag,
+           "set count to one number, or data.assist.schedule = 'free'");
   if (experiment.probe_every > 0)
     top.reject("probe",
                "draws the batches of the run a second time, and with "
                "data.assist they depend on its losses: leave one of them out");
+}
+
+/// An assistant of each replica draws from its share of the samples.
+void check_shares_of_assistant(const RunPlan& plan, const Fields& top) {
+  const auto refuse = [&](const char* reason, const char* remedy) {
+    top.reject("replicas",
+               fmt::format("data.assist draws each replica's batches from its "
+                           "share of the samples, and {}: {}, or leave "
+                           "data.assist out",
+                           reason, remedy));
+  };
+  const BlockPlan& first = plan.blocks.front();
+  if (first.micro_batches.by_arrival)
+    refuse("a dealer gives out no shares", "set deal = 'shares'");
+  if (first.exchange.quorum.is_there())
+    refuse("with backup or quorum turns of a share are left out",
+           "set backup = 0 and no quorum");
+  if (first.exchange.adopts.every > 0)
+    refuse("with adopt_every the losses that come down are for the replicas",
+           "set adopt_every = 0");
 }
 
 /// Refuses policies that keep something for each sample, which must then come
@@ -105,6 +132,7 @@ void check_assistant(const Experiment& experiment, const Fields& top) {
   check_samples_of_assistant(experiment, top);
   check_schedule_of_assistant(experiment, top);
   for (const RunPlan& plan : experiment.plans) {
+    check_shares_of_assistant(plan, top);
     check_nothing_is_kept(plan, top);
     check_way_of_losses(plan, top);
   }

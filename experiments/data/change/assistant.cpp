@@ -90,13 +90,23 @@ void AssistOptions::describe(Fields& fields) {
                           "and class by plain SGD",
                   .min = 0,
                   .max = 1e6});
+        keys.key("schedule", is_free, {{"lockstep", false}, {"free", true}},
+                 {.text = "\"free\": data.prefetch batches are drawn ahead, in "
+                          "a thread of their own, by the losses that have come "
+                          "by then, as published; `sluice replay` repeats it. "
+                          "\"lockstep\": nothing is drawn ahead, and the "
+                          "losses that decide are those of `lag` turns ago"});
         keys.key("lag", lag,
-                 {.text = "the assistant draws batch t by the losses of "
-                          "batches up to t - lag; 0: the smallest lag that "
-                          "the schedule allows",
+                 {.text = "in lockstep the assistant draws batch t by the "
+                          "losses of batches up to t - lag; 0: the smallest "
+                          "lag that the schedule allows",
                   .unit = "turns",
                   .min = 0,
                   .max = 1e6});
+        if (is_on() && is_free && lag > 0)
+          keys.reject("lag",
+                      "is known in lockstep alone: set it to 0, or assist."
+                      "schedule = 'lockstep'");
       });
 }
 

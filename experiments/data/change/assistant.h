@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,20 @@ struct AssistOptions {
   /// p0 + (1 - p0) * vote. 0: there is no assistant.
   double acceptance = 0;
   double learning_rate = 0.01;
-  /// Batch t is drawn by what is known of the losses of batches up to t - lag.
-  /// 0: as soon as the schedule has brought them.
+  /// Whether batches are drawn ahead, by the losses that have come by then.
+  bool is_free = false;
+  /// In lockstep batch t is drawn by what is known of the losses of batches up
+  /// to t - lag. 0: as soon as the schedule has brought them.
   std::int64_t lag = 0;
 
   bool is_on() const { return acceptance > 0; }
   void describe(Fields& fields);
 };
+
+/// By batch: the batches whose losses the assistant learned from, in this
+/// order, after it had drawn the batch before, and before it drew this one.
+/// Batches without such losses may be absent.
+using RecordedLessons = std::map<std::int64_t, std::vector<std::int64_t>>;
 
 /// Predicts whether a sample's loss is above the mean of its batch, by logistic
 /// regression on the input and the class y: vote = sigmoid(w . x + u[y]), which

@@ -10,6 +10,7 @@
 #include "experiments/config/rules/assist_rules.h"
 #include "experiments/config/rules/on_device.h"
 #include "experiments/data/change/assisted_source.h"
+#include "experiments/data/change/free_assisted_source.h"
 #include "experiments/data/order/copied_ahead.h"
 #include "experiments/data/order/echo.h"
 #include "experiments/data/order/gathered.h"
@@ -55,14 +56,25 @@ OrderOptions evaluation_order(const Experiment& experiment) {
           .augmented = false};
 }
 
-/// No batch is made before the losses are there that it depends on: nothing is
-/// prefetched.
-std::unique_ptr<Source> assisted_source(const Experiment& experiment) {
-  AssistOptions options = experiment.assist;
-  options.lag = lag_of_assistant(experiment);
-  return std::make_unique<AssistedSource>(experiment.data->train.samples(),
-                                          experiment.data->sample,
-                                          training_order(experiment), options);
+/// In lockstep no batch is made before the losses are there that it depends on:
+/// nothing is prefetched. A replay draws by the record, in the seat's thread.
+std::unique_ptr<Source> assisted_source(const Experiment& experiment,
+                                        int block) {
+  const AssistOptions& options = experiment.assist;
+  AssistedDraws draws(experiment.data->train.samples(), experiment.data->sample,
+                      training_order(experiment), options,
+                      experiment.replicas.of_block(block));
+  if (!options.is_free)
+    return std::make_unique<AssistedSource>(std::move(draws),
+                                            lag_of_assistant(experiment));
+  const auto& recorded = experiment.recorded_lessons;
+  const std::int64_t ahead = recorded ? 0 : experiment.prefetch;
+  return std::make_unique<FreeAssistedSource>(
+      std::move(draws),
+      FreeDraws{
+          .ahead = ahead,
+          .in_thread = ahead > 0 && experiment.engine != Engine::virtual_time,
+          .recorded = recorded});
 }
 
 std::unique_ptr<Source> source_in_order(const Experiment& experiment,
@@ -124,7 +136,7 @@ std::unique_ptr<Source> gathered_there(const Experiment& experiment,
 std::unique_ptr<Source> batches_to_train_on(const Experiment& experiment,
                                             int block,
                                             const c10::Device& device) {
-  if (experiment.assist.is_on()) return assisted_source(experiment);
+  if (experiment.assist.is_on()) return assisted_source(experiment, block);
   const std::int64_t stride = experiment.replicas.of_block(block);
   const Split& split = experiment.data->train;
   return in_micro_batches(

@@ -18,10 +18,10 @@
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/seats/centres.h"
 #include "experiments/runs/uses/recorded_lives.h"
+#include "experiments/runs/uses/replayed_draws.h"
+#include "experiments/runs/uses/saved_hashes.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
-#include "lib/checkpoints/checkpoint.h"
-#include "lib/metrics/hash.h"
 #include "lib/replicas/centre/centre_host.h"
 #include "lib/schedules/orders/free_running.h"
 #include "lib/schedules/replicas/replicas.h"
@@ -44,7 +44,7 @@ Experiment recorded_experiment(const std::string& folder) {
         "and nothing records who came first; with engine = 'virtual' its clock "
         "says so, and another run has the same bits",
         folder, experiment.replicas.policy);
-  if (!runs_free(experiment.plans.front()))
+  if (!runs_free(experiment.plans.front()) && !experiment.assist.is_free)
     throw UserError(
         "{}: ran in lockstep, where nothing is left to chance and recorded; "
         "`sluice verify {}` compares the engines",
@@ -53,6 +53,8 @@ Experiment recorded_experiment(const std::string& folder) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
   experiment.hashes = false;
+  if (experiment.assist.is_free)
+    experiment.recorded_lessons = recorded_lessons_of(folder);
   return experiment;
 }
 
@@ -75,28 +77,18 @@ int started_replicas(const Experiment& experiment) {
                                                      : replicas.start_with);
 }
 
-std::map<std::int64_t, std::string> checkpoints_to_compare(
-    const std::string& folder) {
-  auto saved = find_checkpoints(checkpoints_of_run(folder));
-  if (saved.empty())
-    throw UserError("{}: has no checkpoint to compare with", folder);
-  return saved;
-}
-
-/// Stands for a replica's number where all replicas have agreed.
-constexpr int kAgreed = 0;
 /// Stands for CentreHost's number of one that came to a place.
 constexpr std::int64_t kAnyLife = 0;
 
 class Replay {
  public:
-  explicit Replay(std::string folder)
+  Replay(std::string folder, Experiment experiment, SavedHashes saved)
       : folder_(std::move(folder)),
-        experiment_(recorded_experiment(folder_)),
+        experiment_(std::move(experiment)),
         schedule_(recorded_schedule(folder_, experiment_.plans.front())),
-        saved_(checkpoints_to_compare(folder_)),
+        saved_(std::move(saved)),
         lives_(experiment_.plans.front(), schedule_,
-               {.last = saved_.rbegin()->first,
+               {.last = saved_.last_turn(),
                 .started = started_replicas(experiment_),
                 .lost = lost_replicas_of(folder_),
                 .losses = RunReader(folder_).next<records::CentreLoss>(),
@@ -145,7 +137,6 @@ class Replay {
     }
     if (!simulation.finished()) refuse(simulation.stuck());
     check_end();
-    replayed_.makers = likely_cause(folder_, experiment_);
     return std::move(replayed_);
   }
 
@@ -266,49 +257,13 @@ class Replay {
     by_block(workers_, seat)->start({});
   }
 
-  /// Hashes of the checkpoint of a turn: of what all have agreed on, and of
-  /// what a replica of several goes on with.
-  const std::map<std::string, std::string>& saved_of(std::int64_t turn,
-                                                     int replica) {
-    if (turn != loaded_turn_) loaded_.clear();
-    loaded_turn_ = turn;
-    std::map<std::string, std::string>& hashes = loaded_[replica];
-    if (!hashes.empty()) return hashes;
-    const std::string& folder = saved_.at(turn);
-    for (auto& [name, tensor] : replica == kAgreed
-                                    ? load_weights(folder)
-                                    : load_own_weights(folder, replica))
-      hashes[name] = hash_of(tensor);
-    return hashes;
-  }
-
-  static void compare(const NamedTensors& weights,
-                      const std::map<std::string, std::string>& saved,
-                      CheckpointComparison& one) {
-    std::string all;
-    for (const auto& [name, tensor] : weights) {
-      const std::string hash = hash_of(tensor);
-      all += hash;
-      const auto found = saved.find(name);
-      const bool is_same = found != saved.end() && found->second == hash;
-      if (one.difference.empty() && !is_same) one.difference = name;
-    }
-    one.hash = hash_of(one.hash + all);
-  }
-
   void compare(const Seat& worker, std::int64_t turn) {
-    if (!saved_.contains(turn)) return;  // not kept
-    CheckpointComparison one{
-        .block = worker.block(), .replica = worker.replica(), .turn = turn};
-    if (worker.replica() == 1)
-      compare(worker.evaluated_weights(), saved_of(turn, kAgreed), one);
-    if (experiment_.replicas.count > 1)
-      compare(worker.weights(), saved_of(turn, worker.replica()), one);
-    replayed_.compared.push_back(std::move(one));
+    if (saved_.has(turn))
+      replayed_.compared.push_back(saved_.compared(worker, turn));
   }
 
   void check_end() const {
-    const std::int64_t last = saved_.rbegin()->first;
+    const std::int64_t last = saved_.last_turn();
     const SeatNames names = experiment_.seat_names();
     for (int seat = 1; seat <= experiment_.seats(); ++seat) {
       bool is_there = lives_.lost().contains(names.replica_of(seat));
@@ -325,7 +280,7 @@ class Replay {
   std::string folder_;
   Experiment experiment_;
   Schedule schedule_;
-  std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
+  SavedHashes saved_;
   const RecordedLives lives_;
   std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
   std::vector<bool> told_;              // of its losses: the centre was
@@ -343,9 +298,6 @@ class Replay {
   std::vector<std::unique_ptr<Seat>> workers_;
   /// Workers of replicas whose place another took: their links are open.
   std::vector<std::unique_ptr<Seat>> gone_;
-  std::int64_t loaded_turn_ = -1;
-  /// Hashes of that checkpoint, by replica.
-  std::map<int, std::map<std::string, std::string>> loaded_;
   ReplayResult replayed_;
 };
 
@@ -362,7 +314,15 @@ std::string ReplayResult::difference() const {
 }
 
 ReplayResult replay(const std::string& run_folder) {
-  return Replay(run_folder).run();
+  Experiment experiment = recorded_experiment(run_folder);
+  SavedHashes saved(run_folder, experiment.replicas.count);
+  std::string makers = likely_cause(run_folder, experiment);
+  ReplayResult replayed =
+      runs_free(experiment.plans.front())
+          ? Replay(run_folder, std::move(experiment), std::move(saved)).run()
+          : replay_in_lockstep(std::move(experiment), std::move(saved));
+  replayed.makers = std::move(makers);
+  return replayed;
 }
 
 }  // namespace sluice

@@ -27,10 +27,12 @@ struct ReplayResult {
   std::string difference() const;
 };
 
-/// Repeats a run whose blocks ran free, on whatever engine, from what its
-/// folder holds: the config, and in schedule.txt what its blocks have done; all
-/// in this thread, and writes nothing. Throws UserError when the folder has no
-/// such run, or when its record is none of a run that could have been.
+/// Repeats a run whose blocks ran free, or whose assistant drew ahead
+/// (data.assist), on whatever engine, from what its folder holds: the config,
+/// in schedule.txt what free blocks have done, in metrics.jsonl what an
+/// assistant learned before each draw; all in this thread, and writes nothing.
+/// Throws UserError when the folder has no such run, or when its record is none
+/// of a run that could have been.
 ReplayResult replay(const std::string& run_folder);
 
 }  // namespace sluice

@@ -44,7 +44,8 @@ class Verification {
       : options_(options), signals_(signals) {
     const Experiment experiment = options_.read({});
     check_no_race(experiment);
-    verified_ = {.is_free = runs_free(experiment.plans.front()),
+    verified_ = {.is_free = runs_free(experiment.plans.front()) ||
+                            experiment.assist.is_free,
                  .blocks = experiment.blocks(),
                  .turns = std::min({options_.turns, experiment.turns_per_epoch,
                                     experiment.length.turns}),

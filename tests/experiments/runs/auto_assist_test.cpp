@@ -203,7 +203,8 @@ TEST(AutoAssist, HasTheWeightsOfAPlainLoopOver30Turns) {
 }
 
 TEST(AutoAssist, AssistantOfAcceptanceOneHasTheBitsWithoutIt) {
-  for (const char* lines : {kBackprop, kDelayed, "blocks = 1\n"}) {
+  for (const char* lines :
+       {kBackprop, kDelayed, "blocks = 1\n", "replicas = {count = 2}\n"}) {
     const NamedTensors without = trained(config("acceptance = 0", lines));
     EXPECT_EQ(difference(trained(config("acceptance = 1", lines)), without), "")
         << lines;
@@ -270,9 +271,10 @@ TEST(AutoAssist, RefusesWhatItDoesNotGoWith) {
   expect_refused(config("acceptance = 0.001", kBackprop), "at least 0.01");
   expect_refused(config(on, "blocks = 2\nboundary = {policy = 'local_loss'}\n"),
                  "come down with the gradients");
-  expect_refused(
-      config(on, std::string(kBackprop) + "replicas = {count = 2}\n"),
-      "set count = 1");
+  expect_refused(config(on, std::string(kBackprop) +
+                                "replicas = {count = 2, policy = 'neighbours', "
+                                "adopt_every = 1}\n"),
+                 "set adopt_every = 0");
   expect_refused(
       config(on, std::string(kBackprop) + "pipeline = {micro_batches = 2}\n"),
       "micro_batches = 1");
@@ -280,7 +282,7 @@ TEST(AutoAssist, RefusesWhatItDoesNotGoWith) {
                         "blocks = 2\nschedule = 'free'\nin_flight = 4\n"
                         "boundary = {policy = "
                         "'delayed_gradient', weights = 'mixed'}\n"),
-                 "set schedule = 'lockstep'");
+                 "set data.assist.schedule = 'free'");
   expect_refused(
       "data = {train = 320, test = 64, mixup = 0.2, assist = "
       "{acceptance = 0.3}}\nboundary = {policy = 'backprop'}\n",

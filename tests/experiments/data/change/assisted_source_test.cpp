@@ -39,9 +39,14 @@ OrderOptions in_order(bool drop_last = false) {
   return {.batch_size = kBatch, .seed = 3, .drop_last = drop_last};
 }
 
+AssistedDraws draws_with(const AssistOptions& options, bool drop_last = false,
+                         std::int64_t stride = 1) {
+  return AssistedDraws(ten(), {.shape = {2, 1, 2}, .classes = kSize},
+                       in_order(drop_last), options, stride);
+}
+
 AssistedSource with(const AssistOptions& options, bool drop_last = false) {
-  return AssistedSource(ten(), {.shape = {2, 1, 2}, .classes = kSize},
-                        in_order(drop_last), options);
+  return AssistedSource(draws_with(options, drop_last), options.lag);
 }
 
 /// Samples of even classes are hard.
