@@ -54,12 +54,12 @@ constexpr double kLeastUse = 0.01;          // of the mean count
 
 /// Parts of a message.
 struct BookPart {
-  static constexpr std::size_t byte = 0;
-  static constexpr std::size_t places = 1;
-  static constexpr std::size_t book = 2;
-  static constexpr std::size_t others = 3;
-  static constexpr std::size_t layout = 4;
-  static constexpr std::size_t count = layout + 2;
+  static constexpr std::size_t kByte = 0;
+  static constexpr std::size_t kPlaces = 1;
+  static constexpr std::size_t kBook = 2;
+  static constexpr std::size_t kOthers = 3;
+  static constexpr std::size_t kLayout = 4;
+  static constexpr std::size_t kCount = kLayout + 2;
 };
 
 struct CodebookOptions {
@@ -117,10 +117,10 @@ class Codebook final : public Codec,
   at::Tensor decode(const Tensors& parts) const override {
     const at::NoGradGuard no_grad;
     const CodedLayout layout = check(parts);
-    const at::Tensor& places = parts[BookPart::places];
-    if (places.numel() == 0) return laid_out(parts[BookPart::others], layout);
+    const at::Tensor& places = parts[BookPart::kPlaces];
+    if (places.numel() == 0) return laid_out(parts[BookPart::kOthers], layout);
     const BookVectors vectors = vectors_of(layout.sizes, options_.dim);
-    const at::Tensor rows = parts[BookPart::book]
+    const at::Tensor rows = parts[BookPart::kBook]
                                 .index_select(0, places.to(at::kInt))
                                 .view({vectors.rows.count, -1})
                                 .narrow(1, 0, vectors.rows.length);
@@ -142,20 +142,20 @@ class Codebook final : public Codec,
  private:
   /// Throws LinkError.
   CodedLayout check(const Tensors& parts) const {
-    if (parts.size() != BookPart::count ||
-        parts[BookPart::byte].scalar_type() != at::ScalarType::Byte)
+    if (parts.size() != BookPart::kCount ||
+        parts[BookPart::kByte].scalar_type() != at::ScalarType::Byte)
       refuse_parts(kCodebook);
-    CodedLayout layout = layout_in(parts, BookPart::layout, kCodebook);
-    const at::Tensor& places = parts[BookPart::places];
-    const std::int64_t numbers = parts[BookPart::layout].numel();
+    CodedLayout layout = layout_in(parts, BookPart::kLayout, kCodebook);
+    const at::Tensor& places = parts[BookPart::kPlaces];
+    const std::int64_t numbers = parts[BookPart::kLayout].numel();
     const bool is_coded = places.numel() > 0;
     const std::int64_t vectors =
         numbers > 0 ? vectors_of(layout.sizes, options_.dim).count() : 0;
     check_part(places, options_.type_of_places(), {is_coded ? vectors : 0},
                kCodebook);
-    check_part(parts[BookPart::book], at::kFloat,
+    check_part(parts[BookPart::kBook], at::kFloat,
                {is_coded ? options_.size : 0, options_.dim}, kCodebook);
-    check_part(parts[BookPart::others], at::kFloat, {is_coded ? 0 : numbers},
+    check_part(parts[BookPart::kOthers], at::kFloat, {is_coded ? 0 : numbers},
                kCodebook);
     if (is_coded && !are_places(places)) refuse_parts(kCodebook);
     return layout;
