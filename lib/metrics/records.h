@@ -72,7 +72,7 @@ struct Lesson : BatchFields {
 /// What the assistant of a source had learned from since the batch before, when
 /// it drew this one (AutoAssist). `deal`: the batch by the numbers of the
 /// source; `learned`: such numbers, with blanks between.
-struct Drawn : BatchFields {
+struct AssistedDraw : BatchFields {
   std::int64_t deal = 0;
   std::string learned = {};
 

@@ -27,7 +27,7 @@ class CodedBoundary {
   Coding activation(std::int64_t slot, at::Tensor samples = {}) const;
   Coding gradient(std::int64_t slot) const;
   /// For messages whose codes depend on nothing before: activations of
-  /// evaluations and of later visits of a batch, gradients that are sent again.
+  /// evaluations, and gradients that are sent again.
   Coding lone_activation() const { return {codecs_.up.get()}; }
   Coding lone_gradient() const { return {codecs_.down.get()}; }
   /// The codec of activations, if there is one.

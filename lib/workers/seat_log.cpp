@@ -86,7 +86,7 @@ void SeatLog::late_by(std::int64_t steps_between, std::int64_t batches) {
 void SeatLog::drew(const Action& forward, std::int64_t deal,
                    const std::vector<std::int64_t>& learned) const {
   if (!sink_ || learned.empty()) return;
-  write(records::Drawn{place_of(forward), deal,
+  write(records::AssistedDraw{place_of(forward), deal,
                        fmt::to_string(fmt::join(learned, " "))});
 }
 

@@ -80,7 +80,7 @@ Payload SeatMessages::lesson_input(const Action& action) {
 }
 
 Payload SeatMessages::input_again(const Action& visit) {
-  return from_below(visit, coded_below_.lone_activation());
+  return from_below(visit, coded_below_.activation(slot_of(visit.batch)));
 }
 
 /// Place of a batch of training among those of its turn.
@@ -108,7 +108,7 @@ void SeatMessages::send_up(Message message, const Tensors& outputs,
 void SeatMessages::send_up_again(Message message, const Tensors& published,
                                  const at::Tensor& labels) {
   pack_up(published, {.features = {}, .labels = labels}, {},
-          coded_above_.lone_activation(), message);
+          coded_above_.activation(slot_of(message.batch)), message);
   site_.ports.send_up(std::move(message));
 }
 

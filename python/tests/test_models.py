@@ -215,13 +215,21 @@ def test_a_codec_that_is_left_out_is_told(program, tiny, here, codec, told):
 
 
 @pytest.mark.parametrize("codec", [
-    {"up": {"name": "delta", "bits": 4}, "down": "none"}, {"down": "int8"}])
+    {"up": {"name": "delta", "bits": 4}, "down": "none"}, {"down": "int8"},
+    {"up": "codebook"}, {"name": "low_rank", "ratio": 1.0}])
 def test_a_codec_without_effect_on_evaluations_is_not_told(
         program, tiny, here, codec):
     tiny["boundary"] = {"policy": "backprop", "codec": codec}
     run = sluice.run(tiny | {"turns": 3}, folder="run")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        run.model()
+
+
+def test_layers_of_a_low_rank_are_refused(program, tiny, here):
+    tiny["boundary"] = {"policy": "backprop", "codec": "low_rank"}
+    run = sluice.run(tiny | {"turns": 3}, folder="run")
+    with pytest.raises(sluice.SluiceError, match="codec low_rank"):
         run.model()
 
 

@@ -165,6 +165,20 @@ Experiment read_experiment(const ConfigNode& written,
   return experiment;
 }
 
+namespace {
+
+/// A network of one's own has the layers that its program has made.
+void refuse_cut_layers(const Fields& top, const Experiment& experiment) {
+  for (const BoundaryCodecs& codecs : experiment.codecs)
+    if (codecs.add_layers)
+      top.reject("boundary",
+                 "a codec that adds layers at the cut is for models of "
+                 "[model]: put a linear layer on either side of the cut among "
+                 "your own, or choose another codec");
+}
+
+}  // namespace
+
 Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   const ConfigNode config = with_named_paths(interpolated(written));
   Experiment experiment;
@@ -179,6 +193,7 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   experiment.policies = network.policies;
   add_policies(experiment);
   read_rest(top, experiment);
+  refuse_cut_layers(top, experiment);
   check_schedules(top, experiment);
   refuse_clocks(top, experiment);
   make_plans(top, experiment);

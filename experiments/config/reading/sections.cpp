@@ -34,6 +34,7 @@
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/base/plug_in.h"
+#include "lib/base/random.h"
 #include "lib/base/table.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
@@ -194,6 +195,11 @@ BoundaryCodecs read_codec(Fields& fields, const std::string& key,
                                 "codec = {{up = \"{0}\", down = \"int8\"}}, "
                                 "or down = \"none\"",
                                 name));
+    if (row.make.goes_both_ways && !(ways.up && ways.down))
+      fields.reject(key,
+                    fmt::format("'{0}' is for activations and gradients at "
+                                "once: set codec = {{name = \"{0}\"}}",
+                                name));
     if (row.make.configure != nullptr) return row.make.configure(options, ways);
     const std::shared_ptr<const Codec> codec = row.make();
     return BoundaryCodecs{codec, codec};
@@ -278,6 +284,24 @@ ConfigNode policy_config(const Experiment& experiment, int block) {
   std::erase_if(std::get<ConfigNode::Table>(config.value),
                 [](const auto& item) { return item.first == "codec"; });
   return config;
+}
+
+/// Adds the layers that codecs put at the cuts to the model.
+void add_cut_layers(Experiment& experiment) {
+  for (int k = 1; k < experiment.blocks(); ++k) {
+    const BoundaryCodecs codecs = codecs_above(experiment, k);
+    if (!codecs.add_layers) continue;
+    const auto layer =
+        static_cast<std::size_t>(by_block(experiment.ranges, k).last);
+    std::vector<LayerSpec>& layers = experiment.model.layers;
+    try {
+      codecs.add_layers(
+          layers.at(layer), layers.at(layer + 1),
+          random_key({experiment.seed, layer, key_part("cut layers")}));
+    } catch (const UserError& error) {
+      throw UserError("boundary {}: {}", k, error.what());
+    }
+  }
 }
 
 /// The layer that has changed the number of blocks; 0: none has.
@@ -365,6 +389,7 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
   read_numbered(top, "boundary", experiment.blocks() - 1,
                 {.fresh = "policy", .shared = "codec", .recut_in = recut_in},
                 experiment, read_boundary);
+  add_cut_layers(experiment);
   read_numbered(top, "optimizer", experiment.blocks(),
                 {.fresh = "name", .recut_in = recut_in}, experiment,
                 read_optimizer);

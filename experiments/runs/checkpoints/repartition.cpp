@@ -298,6 +298,22 @@ void add_new_sources(const Experiment& experiment,
   }
 }
 
+void check_cut_layers(const Experiment& experiment, const NamedTensors& weights,
+                      const std::string& source) {
+  constexpr const char* kEncoder = ".cut_encoder.weight";
+  std::set<std::string> own;
+  for (int k = 1; k < experiment.blocks(); ++k)
+    if (codecs_above(experiment, k).add_layers)
+      own.insert(fmt::format("layers.{}{}", by_block(experiment.ranges, k).last,
+                             kEncoder));
+  for (const auto& [name, tensor] : weights)
+    if (name.ends_with(kEncoder) && !own.contains(name))
+      throw UserError(
+          "{}: has '{}', of a codec that adds layers at a cut, and here is no "
+          "such codec: set blocks and boundary.codec as they were",
+          source, name);
+}
+
 std::string describe_cut(const Experiment& experiment,
                          const std::string& checkpoint) {
   const std::vector<std::int64_t> cut =

@@ -26,6 +26,12 @@ namespace sluice {
 ConfigNode config_for_cut(const Experiment& run, const Partition& ranges,
                           std::span<const std::string> overrides);
 
+/// Throws UserError where the weights, of `source`, have layers that a codec
+/// put at a cut (BoundaryCodecs::add_layers) and the experiment has no such
+/// codec there: without them the other weights make another network.
+void check_cut_layers(const Experiment& experiment, const NamedTensors& weights,
+                      const std::string& source);
+
 /// First layers of the blocks of a checkpoint; empty: it doesn't say.
 std::vector<std::int64_t> cut_of(const SavedState& saved);
 

@@ -29,6 +29,7 @@ bool is_of_samples(std::string_view name) {
 void take_initial_weights(const Experiment& experiment, Seat& seat) {
   const auto [found, source] =
       find_weights(experiment, experiment.initial_weights);
+  check_cut_layers(experiment, found, source);
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : found) names.insert(name);
   NamedTensors wanted;
@@ -75,6 +76,7 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
                                 : load_weights(checkpoint);
   NamedTensors state = is_own ? load_own_state(checkpoint, seat.replica())
                               : load_state(checkpoint);
+  check_cut_layers(experiment, weights, checkpoint);
   std::vector<std::int64_t> cut;
   // Otherwise it was looked at, and a replica may have some of the blocks only.
   if (!is_own || !experiment.replicas.are_uneven())

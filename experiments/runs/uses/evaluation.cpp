@@ -9,6 +9,7 @@
 
 #include "experiments/data/order/sample_source.h"
 #include "experiments/runs/checkpoints/public_names.h"
+#include "experiments/runs/checkpoints/repartition.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/folder/sound_checkpoint.h"
 #include "experiments/runs/seats/assembly.h"
@@ -74,6 +75,7 @@ AssembledModel load_model(const Experiment& experiment,
   AssembledModel whole(
       experiment, make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
   const FoundWeights found = find_weights(experiment, weights);
+  check_cut_layers(experiment, found.tensors, found.source);
   copy_by_name(found.tensors, whole.tensors(), found.source);
   check_are_finite(whole.tensors(), weights, command);
   return whole;

@@ -19,8 +19,8 @@ namespace sluice {
 std::shared_ptr<const RecordedLessons> recorded_lessons_of(
     const std::string& run_folder) {
   auto lessons = std::make_shared<RecordedLessons>();
-  for (const records::Drawn& drawn :
-       RunReader(run_folder).next<records::Drawn>()) {
+  for (const records::AssistedDraw& drawn :
+       RunReader(run_folder).next<records::AssistedDraw>()) {
     std::vector<std::int64_t>& batches = (*lessons)[drawn.deal];
     batches.clear();
     std::istringstream numbers(drawn.learned);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 namespace sluice {
 
 class Fields;
+struct LayerSpec;
 
 /// Place of a tensor among all that cross a boundary in training.
 struct CodedPlace {
@@ -98,6 +100,11 @@ class Codec {
 struct BoundaryCodecs {
   std::shared_ptr<const Codec> up = nullptr;    ///< of activations
   std::shared_ptr<const Codec> down = nullptr;  ///< of gradients
+  /// Adds layers to those below and above the cut, whose weights then belong to
+  /// these; they draw their first ones by the key. What they make of the
+  /// features is what the codecs encode. Empty: there are none to add.
+  std::function<void(LayerSpec& below, LayerSpec& above, std::uint64_t key)>
+      add_layers = {};
 };
 
 /// The codecs of a run's boundaries, index k-1.
@@ -116,7 +123,8 @@ struct MakeCodec {
   /// Reads the options of one that has some, at once; what it makes for other
   /// directions is not used.
   BoundaryCodecs (*configure)(Fields& options, CodecWays ways) = nullptr;
-  bool goes_down = true;  ///< whether gradients can be sent so
+  bool goes_down = true;        ///< whether gradients can be sent so
+  bool goes_both_ways = false;  ///< whether neither direction goes without
 
   /// The codec of activations, with the defaults of its options.
   std::shared_ptr<const Codec> operator()() const;

@@ -8,7 +8,8 @@ namespace sluice {
 using MakePlain = std::shared_ptr<const Codec>();
 MakePlain make_fp16, make_bf16, make_int8, make_hadamard4, make_downsample;
 using Configure = BoundaryCodecs(Fields& options, CodecWays ways);
-Configure configure_top_k, configure_delta;
+Configure configure_top_k, configure_delta, configure_low_rank,
+    configure_codebook;
 
 namespace {
 
@@ -53,6 +54,14 @@ std::span<const CodecRow> codecs() {
        "of activations the difference from the sample's last one, in 4, 8 or "
        "32 bits; both ends keep one for each sample",
        {.configure = configure_delta, .goes_down = false}},
+      {"low_rank",
+       "fewer channels, by a linear map that the block below learns, and one "
+       "back that the block above learns; gradients come at the fewer ones",
+       {.configure = configure_low_rank, .goes_both_ways = true}},
+      {"codebook",
+       "of activations the place of the nearest vector in a book that learns "
+       "by moving averages and goes with each message",
+       {.configure = configure_codebook, .goes_down = false}},
   };
   return with_added<MakeCodec>(kRows);
 }

@@ -117,6 +117,10 @@ def load(model, file, is_scripted=False):
     """Copies by name, into the memory order that the model has. Of a script,
     what its forward doesn't use isn't trained, and so in no file."""
     own, given = model.state_dict(), file.torch()
+    if any(".cut_encoder." in name for name in given):
+        raise SluiceError(f"{file.path}: was trained with the codec low_rank, "
+                          "whose layers this nn.Module lacks: use `sluice "
+                          "eval`, or the tensors by themselves")
     if is_scripted:
         given = scripted.as_one_layer(given)
         own = {name: tensor for name, tensor in own.items() if name in given}
@@ -135,10 +139,14 @@ def load(model, file, is_scripted=False):
 
 
 def codec_of_activations(written):
-    """The codec that an evaluation goes through: delta sends it as it is."""
+    """The codec that an evaluation goes through: delta and codebook send it as
+    it is, low_rank's layers are the model's."""
     while isinstance(written, dict):
-        written = written.get("up", written.get("name", "none"))
-    return "none" if written == "delta" else written
+        if written.get("name") == "low_rank":
+            written = written["code"]
+        else:
+            written = written.get("up", written.get("name", "none"))
+    return "none" if written in ("delta", "codebook", "low_rank") else written
 
 
 def warn_of_codecs(config):

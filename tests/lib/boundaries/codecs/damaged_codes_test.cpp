@@ -121,7 +121,8 @@ Counts damaged(const CodecRow& row, int messages) {
 
 TEST(DamagedCodes, AreRefusedOrDecoded) {
   at::manual_seed(1);
-  for (const CodecRow& row : codecs().subspan(1)) {
+  for (const CodecRow& row : codecs()) {
+    if (row.make() == nullptr) continue;  // the layers' outputs as they are
     constexpr int kMessages = 600;
     const Counts counts = damaged(row, kMessages);
     EXPECT_EQ(counts.refused + counts.taken, kMessages) << row.name;
