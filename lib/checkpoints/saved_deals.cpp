@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 
 namespace sluice {
@@ -58,9 +59,11 @@ void save_dealt(const DealtBatches& dealt, const std::string& worker,
 DealtBatches dealt_in(const SavedState& saved, const std::string& worker) {
   if (!saved.has(worker + kDealt + ".count")) return {};
   const Tensors all = saved.list(worker + kDealt);
-  DealtBatches dealt{.returned = numbers_of(all.at(0)),
-                     .served = numbers_of(all.at(2))};
-  const std::vector<std::int64_t> held = numbers_of(all.at(1));
+  if (all.size() != 3)
+    throw UserError("{}{}: {} lists for 3", worker, kDealt, all.size());
+  DealtBatches dealt{.returned = numbers_of(all[0]),
+                     .served = numbers_of(all[2])};
+  const std::vector<std::int64_t> held = numbers_of(all[1]);
   for (std::size_t i = 0; i + 1 < held.size(); i += 2)
     dealt.held.emplace_back(static_cast<int>(held[i]), held[i + 1]);
   return dealt;

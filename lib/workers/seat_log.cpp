@@ -87,7 +87,7 @@ void SeatLog::drew(const Action& forward, std::int64_t deal,
                    const std::vector<std::int64_t>& learned) const {
   if (!sink_ || learned.empty()) return;
   write(records::AssistedDraw{place_of(forward), deal,
-                       fmt::to_string(fmt::join(learned, " "))});
+                              fmt::to_string(fmt::join(learned, " "))});
 }
 
 void SeatLog::took(std::int64_t age, std::int64_t reuse) {

@@ -286,14 +286,17 @@ ConfigNode policy_config(const Experiment& experiment, int block) {
   return config;
 }
 
-/// Adds the layers that codecs put at the cuts to the model.
+/// Adds the layers that codecs put at the cuts to the model; not to a network
+/// of one's own, which is refused.
 void add_cut_layers(Experiment& experiment) {
+  if (!experiment.data) return;
   for (int k = 1; k < experiment.blocks(); ++k) {
     const BoundaryCodecs codecs = codecs_above(experiment, k);
     if (!codecs.add_layers) continue;
     const auto layer =
         static_cast<std::size_t>(by_block(experiment.ranges, k).last);
     std::vector<LayerSpec>& layers = experiment.model.layers;
+    const SampleShape before = layers.at(layer).output;
     try {
       codecs.add_layers(
           layers.at(layer), layers.at(layer + 1),
@@ -301,6 +304,9 @@ void add_cut_layers(Experiment& experiment) {
     } catch (const UserError& error) {
       throw UserError("boundary {}: {}", k, error.what());
     }
+    // It sends all there is, and needs no layers.
+    if (layers.at(layer).output == before)
+      by_block(experiment.codecs, k).add_layers = nullptr;
   }
 }
 

@@ -180,6 +180,12 @@ void check_factors(const Experiment& experiment, const Fields& top) {
   for (std::size_t i = 0; i < experiment.plans.size(); ++i)
     for (int k = 1; k < experiment.blocks(); ++k) {
       if (by_block(experiment.phases[i], k).name != "nmf") continue;
+      if (codecs_above(experiment, k).add_layers)
+        top.reject("boundary",
+                   fmt::format("nmf above block {} takes features of which "
+                               "none is negative, and a codec whose layers "
+                               "mix channels makes such: choose another codec",
+                               k));
       if (experiment.replicas.count > 1)
         top.reject("boundary",
                    fmt::format("the factors of nmf above block {} move by "

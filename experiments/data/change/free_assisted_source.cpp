@@ -18,6 +18,8 @@ constexpr const char* kFreeState = "assistant.free";
 constexpr const char* kFreeDrawn = "assistant.free.drawn";
 constexpr const char* kFreeAhead = "assistant.free.ahead";
 constexpr const char* kFreeQueue = "assistant.free.queue";
+constexpr const char* kFreeLearned = "assistant.free.learned";
+constexpr const char* kFreeUnmade = "assistant.free.unmade";
 
 at::Tensor numbers_in(const std::vector<std::int64_t>& numbers) {
   return at::tensor(numbers, at::kLong);
@@ -52,8 +54,7 @@ FreeAssistedSource::~FreeAssistedSource() {
 
 Batch FreeAssistedSource::batch(std::int64_t t) {
   Lock lock(mutex_);
-  if (t != expected_) start_at(t, lock);
-  expected_ = t + stride_;
+  if (t != due()) start_at(t, lock);
   if (when_.in_thread) {
     wanted_ = true;
     // Started by the first batch, because only that says where to begin.
@@ -70,6 +71,11 @@ Batch FreeAssistedSource::batch(std::int64_t t) {
     make_next_if_it_can(lock);
   changed_.notify_all();
   return batch;
+}
+
+/// The batch that goes on where the last one ended.
+std::int64_t FreeAssistedSource::due() const {
+  return ready_.empty() ? next_ : ready_.front().index;
 }
 
 void FreeAssistedSource::start_at(std::int64_t t, Lock& lock) {
@@ -150,11 +156,13 @@ void FreeAssistedSource::take_lessons() {
 }
 
 std::pair<DrawnBatch, Batch> FreeAssistedSource::made(std::int64_t t) {
-  for (; !lessons_.empty(); lessons_.pop_front()) {
-    draws_.learn(lessons_.front().drawn, lessons_.front().losses);
-    learned_.push_back(lessons_.front().batch);
+  if (!unmade_ || unmade_->first != t) {
+    for (; !lessons_.empty(); lessons_.pop_front()) {
+      draws_.learn(lessons_.front().drawn, lessons_.front().losses);
+      learned_.push_back(lessons_.front().batch);
+    }
+    unmade_ = {t, draws_.draw(t)};
   }
-  if (!unmade_ || unmade_->first != t) unmade_ = {t, draws_.draw(t)};
   Batch batch = draws_.make(t, unmade_->second);
   batch.learned = std::exchange(learned_, {});
   return {std::exchange(unmade_, {})->second, std::move(batch)};
@@ -182,18 +190,24 @@ NamedTensors FreeAssistedSource::state() const {
   wait_for_maker(lock);
   NamedTensors all;
   draws_.save(kFreeState, all);
-  save_number(expected_, fmt::format("{}.expected", kFreeState), all);
+  save_number(next_, fmt::format("{}.to_make", kFreeState), all);
+  save_list({numbers_in(learned_)}, kFreeLearned, all);
+  if (unmade_) {
+    unmade_->second.save(kFreeUnmade, {}, all);
+    save_number(unmade_->first, fmt::format("{}.batch", kFreeUnmade), all);
+  }
   for (const auto& [batch, drawn] : drawn_)
     drawn.save(fmt::format("{}.{}", kFreeDrawn, batch), {}, all);
   for (const Batch& batch : ready_)
     save_list({numbers_in(batch.learned)},
               fmt::format("{}.{}", kFreeAhead, batch.index), all);
   std::int64_t place = 0;
-  for (const Lesson& lesson : queue_) {
-    const std::string name = fmt::format("{}.{}", kFreeQueue, place++);
-    lesson.drawn.save(name, lesson.losses, all);
-    save_number(lesson.batch, name + ".batch", all);
-  }
+  for (const std::deque<Lesson>* lessons : {&lessons_, &queue_})
+    for (const Lesson& lesson : *lessons) {
+      const std::string name = fmt::format("{}.{}", kFreeQueue, place++);
+      lesson.drawn.save(name, lesson.losses, all);
+      save_number(lesson.batch, name + ".batch", all);
+    }
   return all;
 }
 
@@ -201,16 +215,24 @@ void FreeAssistedSource::restore(const NamedTensors& state,
                                  std::string_view source) {
   const SavedState saved(state, source);
   if (!saved.has(fmt::format("{}.next", kFreeState))) return;  // had none
+  Lock lock(mutex_);
+  wait_for_maker(lock);
   draws_.restore(kFreeState, saved);
-  const Lock lock(mutex_);
-  next_ = draws_.next();
-  expected_ = saved.number(fmt::format("{}.expected", kFreeState));
+  next_ = saved.number(fmt::format("{}.to_make", kFreeState));
+  learned_ = numbers_of(saved.list(kFreeLearned).at(0));
+  if (saved.has(fmt::format("{}.batch", kFreeUnmade)))
+    unmade_ = {saved.number(fmt::format("{}.batch", kFreeUnmade)),
+               DrawnBatch::restored(kFreeUnmade, saved).first};
   for (const std::int64_t batch : saved.numbers_below(kFreeDrawn))
     drawn_[batch] =
         DrawnBatch::restored(fmt::format("{}.{}", kFreeDrawn, batch), saved)
             .first;
   for (const std::int64_t batch : saved.numbers_below(kFreeAhead)) {
-    ready_.push_back(draws_.make(batch, drawn_.at(batch)));
+    const auto drawn = drawn_.find(batch);
+    if (drawn == drawn_.end())
+      throw UserError("{}: has no samples of batch {}, which was drawn ahead",
+                      source, batch);
+    ready_.push_back(draws_.make(batch, drawn->second));
     ready_.back().learned =
         numbers_of(saved.list(fmt::format("{}.{}", kFreeAhead, batch)).at(0));
   }

@@ -45,8 +45,8 @@ class FreeAssistedSource final : public Source {
   FreeAssistedSource(AssistedDraws draws, FreeDraws when);
   ~FreeAssistedSource() override;
 
-  /// A t other than the one `stride` after the last begins where the stream of
-  /// all samples has it; what was drawn ahead is dropped.
+  /// A t other than the one that comes next begins where the stream of all
+  /// samples has it; what was drawn ahead is dropped.
   Batch batch(std::int64_t t) override;
   std::int64_t batches_per_epoch() const override { return per_epoch_; }
   /// The figures are those of AssistedDraws::figures_of().
@@ -66,6 +66,7 @@ class FreeAssistedSource final : public Source {
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  std::int64_t due() const;
   void start_at(std::int64_t t, Lock& lock);
   void wait_for_maker(Lock& lock) const;
   bool has_work() const;
@@ -79,7 +80,6 @@ class FreeAssistedSource final : public Source {
   const std::int64_t per_epoch_;
   const std::int64_t stride_;
   std::thread thread_;
-  std::int64_t expected_ = -1;  // the caller's own
 
   // The members below belong to whoever set making_.
   AssistedDraws draws_;

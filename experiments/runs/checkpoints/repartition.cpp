@@ -307,7 +307,8 @@ void check_cut_layers(const Experiment& experiment, const NamedTensors& weights,
       own.insert(fmt::format("layers.{}{}", by_block(experiment.ranges, k).last,
                              kEncoder));
   for (const auto& [name, tensor] : weights)
-    if (name.ends_with(kEncoder) && !own.contains(name))
+    if (name.starts_with("layers.") && name.ends_with(kEncoder) &&
+        !own.contains(name))
       throw UserError(
           "{}: has '{}', of a codec that adds layers at a cut, and here is no "
           "such codec: set blocks and boundary.codec as they were",

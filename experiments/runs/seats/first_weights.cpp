@@ -86,6 +86,11 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
   // Batches in flight in the checkpoint belong to other replicas.
   if (is_cut || returns)
     state = state_for_block(experiment, seat.block(), state, checkpoint);
+  // An assistant learns from its replica's losses alone: another begins anew.
+  if (!is_own && seat.replica() > 1)
+    std::erase_if(state, [](const auto& named) {
+      return named.first.starts_with("assistant.");
+    });
   if (is_cut) {
     // Sources of new boundaries begin beside the weights that were saved.
     copy_by_name(weights, seat.copied(), checkpoint);

@@ -142,7 +142,12 @@ SaidLosses::iterator loss_of(
   };
   if (last == 0 && end_at_centre(part))
     if (const auto served = find(1); served != losses.second) return served;
-  return find(last);
+  if (const auto told = find(last); told != losses.second) return told;
+  // A centre that was opened anew since, from a checkpoint, had served nothing.
+  return std::find_if(losses.first, losses.second, [&](const auto& loss) {
+    return loss.first->served == 0 && loss.first->place >= last &&
+           loss.first->place < next;
+  });
 }
 
 /// Turn of the rest before which the centre had lost the replica.
@@ -290,9 +295,14 @@ void RecordedLives::complete(const BlockPlan& block,
       continue;
     }
     const auto& [said, noted] = *found;
-    noted->life = entries;
     next = found + 1;
-    if (is_cut_short(part, said)) all.pop_back();
+    const bool is_cut = is_cut_short(part, said);
+    if (is_cut) all.pop_back();
+    // One whose entry didn't come to the centre had done nothing.
+    if (is_cut && part.size() == 1 && begins_entry(part.front()))
+      --entries;
+    else
+      noted->life = entries;
     const std::vector<Action> more = not_told_in(part, *said);
     all.insert(all.end(), more.begin(), more.end());
   }

@@ -210,14 +210,15 @@ struct LowRankOptions {
   std::string code = "none";
 
   std::int64_t rank_of(std::int64_t width) const {
+    constexpr double kRounding = 1e-9;  // of 0.07 * 100, for instance
     if (rank > width)
       throw UserError(
           "codec '{}': rank = {}, and the features at the boundary have {} "
           "channels: set at most {}",
           kLowRank, rank, width, width);
     return rank > 0 ? rank
-                    : static_cast<std::int64_t>(
-                          std::ceil(ratio * static_cast<double>(width)));
+                    : static_cast<std::int64_t>(std::ceil(
+                          ratio * static_cast<double>(width) - kRounding));
   }
 };
 

@@ -66,7 +66,7 @@ class Centre {
   /// A replica that has left, or was never there, is there from now on. It asks
   /// for its entry before all else.
   void admit(int member);
-  /// Gives a place to nobody: one had it that was lost before it said anything.
+  /// Counts a place of one that was lost before it said anything.
   void leave_out_place() { next_place(); }
   /// End of the grace of a quorum for which a replica waits, when come_due() is
   /// to be called; nothing: there is none.

@@ -55,7 +55,7 @@ class CentreHost {
   bool take_some();
   /// A replica that comes or goes.
   struct Change {
-    int member = 1;  ///< 0: nobody, who leaves a place out
+    int member = 1;  ///< 0: a place is left out
     std::int64_t life = 0;
     bool joins = false;
     std::optional<Link> link = {};  ///< from then on; nothing: as before

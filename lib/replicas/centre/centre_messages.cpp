@@ -93,7 +93,9 @@ DealtBatches batches_in(const Message& message) {
   DealtBatches batches{.returned = numbers_in(message, "again", 0),
                        .served = numbers_in(message, "served", 0)};
   const std::vector<std::int64_t> held = numbers_in(message, "held", 0);
-  for (std::size_t i = 0; i + 1 < held.size(); i += 2)
+  if (held.size() % 2 != 0)
+    throw LinkError("a replica and its centre: a batch without its replica");
+  for (std::size_t i = 0; i < held.size(); i += 2)
     batches.held.emplace_back(static_cast<int>(held[i]), held[i + 1]);
   return batches;
 }

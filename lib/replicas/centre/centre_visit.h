@@ -69,13 +69,13 @@ struct CentreOpening {
 /// actions of that replica must know beside them to do the same again.
 struct CentreLoss {
   int member = 1;
-  /// Of the last that was served by then, or of the loss itself where that has
+  /// The place of what was served last, or of the loss itself where that has
   /// one (CentreSetup::counts_losses).
   std::int64_t place = 0;
-  /// Of the last that it brought since it began; 0: nothing was served.
+  /// The place of what it brought last since it began; 0: nothing was served.
   std::int64_t served = 0;
-  /// With a quorum: of the last that was served when others and what it brought
-  /// last were merged, or it was found to be late; 0: it still waited.
+  /// With a quorum: the place of what was served last when what this one had
+  /// brought was merged, or found to be late; 0: it still waited.
   std::int64_t merged = 0;
   bool rests = false;  ///< it had come to the next rest
 };

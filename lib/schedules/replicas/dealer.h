@@ -15,7 +15,7 @@ struct DealtBatches {
   /// A replica and a batch that it was dealt, and that wasn't taken yet; by
   /// replica, as dealt.
   std::vector<std::pair<int, std::int64_t>> held = {};
-  /// Those that the centre has served, where it serves each once:
+  /// What the centre has served, where it serves each once:
   /// BatchSet::bounds().
   std::vector<std::int64_t> served = {};
 

@@ -14,7 +14,7 @@ struct RecordedLoss {
   /// Entries to its place until its own: 0 where it was there from the start.
   /// -1: it had done nothing.
   int life = -1;
-  /// Of the last that was served by then, or of the loss, where that has one.
+  /// The place of what was served last, or of the loss, where that has one.
   std::int64_t place = 0;
   bool has_place = false;
   std::int64_t served = 0;  ///< its own last, 0: none

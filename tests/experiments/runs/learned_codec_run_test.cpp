@@ -242,7 +242,8 @@ TEST_F(LearnedCodecProgram, ABufferHoldsPlacesInPlaceOfNumbers) {
 TEST_F(LearnedCodecProgram, ALowRankIsNotLeftOutLater) {
   const std::string checkpoint = ran(kLowRank);
   for (const char* change :
-       {"boundary.codec=none", "blocks=1", "'blocks=[\"0-1\",\"2-\"]'"}) {
+       {"boundary.codec=none", "blocks=1", "'blocks=[\"0-1\",\"2-\"]'",
+        "'boundary.codec={name=\"low_rank\",ratio=1}'"}) {
     const Outcome other = sluice("run --resume " + path("run") + " turns=14 " +
                                  std::string(change));
     EXPECT_EQ(other.status, 2) << change << other.text;
@@ -294,6 +295,9 @@ TEST(LearnedCodecInAConfig, ALowRankIsForBothDirections) {
                         "set codec = {name = \"low_rank\"}"));
   EXPECT_THAT(refusal("{down = 'low_rank'}"), HasSubstr("at once"));
   EXPECT_EQ(refusal("'low_rank'"), "accepted");
+  EXPECT_THAT(refusal("'low_rank', policy = 'nmf'"),
+              HasSubstr("nmf above block 1 takes features of which none is "
+                        "negative"));
 }
 
 TEST(LearnedCodecInAConfig, ACodebookIsForActivationsAlone) {

@@ -230,6 +230,41 @@ TEST(FreeAssistedSource, GoesOnFromItsStateAsIfNothingHadBeen) {
   EXPECT_TRUE(is_other);
 }
 
+/// A batch that was drawn and could not be read is drawn no other way after a
+/// checkpoint, whatever has come since.
+TEST(FreeAssistedSource, GoesOnFromItsStateWithABatchThatCouldNotBeRead) {
+  const auto samples = std::make_shared<GuardedSamples>();
+  FreeAssistedSource source(draws_of(samples, kQuick), {.ahead = 2});
+  std::vector<Batch> all;
+  for (std::int64_t t = 0; t < 3; ++t) all.push_back(source.batch(t));
+  samples->is_lost = true;
+  all.push_back(source.batch(3));
+  for (const Batch& batch : all) source.learn(batch.index, losses_of(batch));
+  const auto resumed = with(kQuick, {.ahead = 2});
+  resumed->restore(source.state(), "test");
+  samples->is_lost = false;
+  for (std::int64_t t = 4; t < 12; ++t) {
+    const Batch batch = source.batch(t);
+    const Batch again = resumed->batch(t);
+    EXPECT_EQ(again.index, t);
+    EXPECT_TRUE(are_alike(batch, again)) << t;
+    EXPECT_EQ(batch.learned, again.learned) << t;
+  }
+  // Its lessons belong to the batch that is drawn after them.
+  const auto replayed = with(kQuick, {.recorded = record_of(all)});
+  for (const Batch& batch : all)
+    EXPECT_TRUE(are_alike(replayed->batch(batch.index), batch));
+}
+
+TEST(FreeAssistedSource, DropsWhatWasDrawnAheadWhereTheShareIsAnother) {
+  const auto alone = with({.acceptance = 1}, {.ahead = 2});
+  batches_of(*alone, 4);
+  const auto one_of_two = with({.acceptance = 1}, {.ahead = 2}, 2);
+  one_of_two->restore(alone->state(), "test");
+  for (std::int64_t t = 4; t < 20; t += 2)
+    EXPECT_EQ(one_of_two->batch(t).index, t);
+}
+
 /// A pass has three batches: replica 1 has the first and the third of the first
 /// pass, and replica 2 the second.
 TEST(FreeAssistedSource, DrawsFromTheShareOfAReplica) {

@@ -73,7 +73,7 @@ LivesRead read(const Recorded& recorded) {
   return read;
 }
 
-/// Of block 1, before the rest of turn 4.
+/// A loss of block 1, before the rest of turn 4.
 CentreLoss loss_of(int replica, std::int64_t place, std::int64_t served,
                    std::int64_t merged = 0) {
   return {.turn = 3,
@@ -175,6 +175,24 @@ TEST(RecordedLives, AreLeftAloneByLossesOfThoseWhoDidNothing) {
   EXPECT_EQ(lives.lines[1], "X2.8 S2.8<3 X3 S3<5");
   EXPECT_EQ(lives.losses[0].life, -1);
   EXPECT_EQ(lives.losses[1].life, 1) << "it had joined once";
+}
+
+TEST(RecordedLives, HaveDoneNothingWhereTheirEntryDidNotComeToTheCentre) {
+  const LivesRead lives =
+      read({.lines = {"X0 S0<1 X2.1 S2.1 X2 S2<4 X4.1 S4.1 C4",
+                      "X2.8 X3.8 S3.8<3 X3"},
+            .lost = {2},
+            .losses = {loss_of(2, 2, 0), loss_of(2, 5, 5)},
+            .started = 1});
+  EXPECT_EQ(lives.lines[1], "X3.8 S3.8<3 X3 S3<5");
+  EXPECT_EQ(lives.losses[0].life, -1);
+  EXPECT_EQ(lives.losses[1].life, 1);
+}
+
+// The centre of a run that was continued knows what it has served since.
+TEST(RecordedLives, AreKnownWhereTheyWereLostSoonAfterACheckpoint) {
+  EXPECT_EQ(second("X1 S1<2 X2.1 S2.1 C2 X2", loss_of(2, 5, 0)),
+            "X1 S1<2 X2.1 S2.1 C2");
 }
 
 TEST(RecordedLives, AreRefusedWhereTheCentreSaidNothing) {

@@ -211,6 +211,22 @@ TEST(Codebook, AnInfinityMakesTheBatchNaNAndLeavesTheBookAlone) {
   }
 }
 
+TEST(Codebook, BeginsWithTheFirstBatchThatIsFinite) {
+  const Sender sender(codebook(16, 4));
+  at::Tensor values = numbers({64, 8}, 3);
+  values[5][2] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(sender.send(values).isnan().all().item<bool>());
+  const at::Tensor came = sender.send(numbers({64, 8}));
+  EXPECT_TRUE(came.equal(Sender(codebook(16, 4)).send(numbers({64, 8}))));
+}
+
+// 16 bits have no 32768.
+TEST(Codebook, HasAsManyVectorsAsItsPlacesTellApart) {
+  const at::Tensor values = numbers({16, 8});
+  const at::Tensor came = Sender(codebook(32768, 2)).send(values);
+  EXPECT_TRUE(came.equal(values)) << "each vector has entries of its own";
+}
+
 TEST(Codebook, KeepsTheLayoutOfMaps) {
   const at::Tensor maps =
       numbers({2, 8, 3, 5}).contiguous(at::MemoryFormat::ChannelsLast);
