@@ -205,118 +205,120 @@ class CodebookSender final : public CodecEnd {
     const bool is_first = !book.entries.defined();
     if (is_first) {
       book = first_book(vectors);
-    } else if (book.entries.device() != values.device())
+    } else if (book.entries.device() != values.device()) {
       move(book, values.device());
+    }
+    const at::Tensor places = nearest(vectors, book.entries);
+    const at::Tensor is_finite = vectors.isfinite().all();
+    const at::Tensor sent =
+        at::where(is_finite, book.entries,
+                  at::full({}, std::numeric_limits<float>::quiet_NaN(),
+                           book.entries.options()));
+    learn(vectors, places, is_finite, book);
+    if (is_first && !is_finite.item<bool>()) books_.erase(place.tensor);
+    return Codebook::parts_of(values, places.to(options.type_of_places()), sent,
+                              at::empty({0}, values.options()));
   }
-  const at::Tensor places = nearest(vectors, book.entries);
-  const at::Tensor is_finite = vectors.isfinite().all();
-  const at::Tensor sent =
-      at::where(is_finite, book.entries,
-                at::full({}, std::numeric_limits<float>::quiet_NaN(),
-                         book.entries.options()));
-  learn(vectors, places, is_finite, book);
-  if (is_first && !is_finite.item<bool>()) books_.erase(place.tensor);
-  return Codebook::parts_of(values, places.to(options.type_of_places()), sent,
-                            at::empty({0}, values.options()));
-}
 
-at::Tensor
-decode(const Tensors& parts, const CodedPlace& /*place*/) override {
-  return codec_->decode(parts);
-}
+  at::Tensor decode(const Tensors& parts,
+                    const CodedPlace& /*place*/) override {
+    return codec_->decode(parts);
+  }
 
-NamedTensors state() const override {
-  NamedTensors all;
-  for (const auto& [name, book] : books_)
-    for (const auto& [what, tensor] : tensors_of(book))
-      all.emplace_back(
-          fmt::format("{}.{}", name, what),
-          tensor->to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  return all;
-}
+  NamedTensors state() const override {
+    NamedTensors all;
+    for (const auto& [name, book] : books_)
+      for (const auto& [what, tensor] : tensors_of(book))
+        all.emplace_back(
+            fmt::format("{}.{}", name, what),
+            tensor->to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+    return all;
+  }
 
-void restore(const NamedTensors& state) override {
-  const CodebookOptions& options = codec_->options();
-  books_ = {};
-  for (const auto& [name, tensor] : state) {
-    LearnedBook& book = books_[name.substr(0, name.rfind('.'))];
-    for (const auto& [what, own] : tensors_of(book)) {
-      if (!name.ends_with(fmt::format(".{}", what))) continue;
-      *own = tensor.clone();
-      if (tensor.dim() == 0 || tensor.size(0) != options.size ||
-          (tensor.dim() == 2 && tensor.size(1) != options.dim))
-        throw UserError(
-            "the checkpoint's '{}' is no book of {} entries of {} numbers, "
-            "as codec '{}' keeps it",
-            name, options.size, options.dim, kCodebook);
+  void restore(const NamedTensors& state) override {
+    const CodebookOptions& options = codec_->options();
+    books_ = {};
+    for (const auto& [name, tensor] : state) {
+      LearnedBook& book = books_[name.substr(0, name.rfind('.'))];
+      for (const auto& [what, own] : tensors_of(book)) {
+        if (!name.ends_with(fmt::format(".{}", what))) continue;
+        *own = tensor.clone();
+        if (tensor.dim() == 0 || tensor.size(0) != options.size ||
+            (tensor.dim() == 2 && tensor.size(1) != options.dim))
+          throw UserError(
+              "the checkpoint's '{}' is no book of {} entries of {} numbers, "
+              "as codec '{}' keeps it",
+              name, options.size, options.dim, kCodebook);
+      }
     }
   }
-}
 
-std::int64_t bytes() const override {
-  std::int64_t bytes = 0;
-  for (const auto& [name, book] : books_)
+  std::int64_t bytes() const override {
+    std::int64_t bytes = 0;
+    for (const auto& [name, book] : books_)
+      for (const auto& [what, tensor] : tensors_of(book))
+        bytes += static_cast<std::int64_t>(tensor->nbytes());
+    return bytes;
+  }
+
+ private:
+  static void move(LearnedBook& book, const c10::Device& device) {
     for (const auto& [what, tensor] : tensors_of(book))
-      bytes += static_cast<std::int64_t>(tensor->nbytes());
-  return bytes;
-}
+      *tensor = tensor->to(device);
+  }
 
-private:
-static void move(LearnedBook& book, const c10::Device& device) {
-  for (const auto& [what, tensor] : tensors_of(book))
-    *tensor = tensor->to(device);
-}
+  /// [vectors, dim]
+  at::Tensor in_vectors(const at::Tensor& values) const {
+    const std::int64_t dim = codec_->options().dim;
+    const BookVectors vectors = vectors_of(values.sizes(), dim);
+    return at::constant_pad_nd(
+               values.contiguous().view({-1, vectors.rows.length}),
+               {0, vectors.in_row * dim - vectors.rows.length})
+        .view({-1, dim});
+  }
 
-/// [vectors, dim]
-at::Tensor in_vectors(const at::Tensor& values) const {
-  const std::int64_t dim = codec_->options().dim;
-  const BookVectors vectors = vectors_of(values.sizes(), dim);
-  return at::constant_pad_nd(
-             values.contiguous().view({-1, vectors.rows.length}),
-             {0, vectors.in_row * dim - vectors.rows.length})
-      .view({-1, dim});
-}
+  /// As many vectors as the book has entries, evenly spaced.
+  at::Tensor spaced(const at::Tensor& vectors) const {
+    const std::int64_t size = codec_->options().size;
+    const at::Tensor places =
+        at::arange(size, vectors.options().dtype(at::kLong))
+            .mul(vectors.size(0))
+            .floor_divide(size);
+    return vectors.index_select(0, places).nan_to_num();
+  }
 
-/// As many vectors as the book has entries, evenly spaced.
-at::Tensor spaced(const at::Tensor& vectors) const {
-  const std::int64_t size = codec_->options().size;
-  const at::Tensor places = at::arange(size, vectors.options().dtype(at::kLong))
-                                .mul(vectors.size(0))
-                                .floor_divide(size);
-  return vectors.index_select(0, places).nan_to_num();
-}
+  LearnedBook first_book(const at::Tensor& vectors) const {
+    const std::int64_t size = codec_->options().size;
+    const at::Tensor entries = spaced(vectors);
+    const at::Tensor counts = at::full(
+        {size},
+        static_cast<double>(vectors.size(0)) / static_cast<double>(size),
+        vectors.options());
+    return {entries, counts, entries * counts.unsqueeze(1)};
+  }
 
-LearnedBook first_book(const at::Tensor& vectors) const {
-  const std::int64_t size = codec_->options().size;
-  const at::Tensor entries = spaced(vectors);
-  const at::Tensor counts = at::full(
-      {size}, static_cast<double>(vectors.size(0)) / static_cast<double>(size),
-      vectors.options());
-  return {entries, counts, entries * counts.unsqueeze(1)};
-}
+  void learn(const at::Tensor& vectors, const at::Tensor& places,
+             const at::Tensor& is_finite, LearnedBook& book) const {
+    const CodebookOptions& options = codec_->options();
+    const at::Tensor chosen =
+        at::zeros_like(book.counts)
+            .index_add(0, places, at::ones_like(vectors.select(1, 0)));
+    const at::Tensor sum =
+        at::zeros_like(book.sums).index_add(0, places, vectors);
+    at::Tensor counts =
+        book.counts * options.decay + chosen * (1 - options.decay);
+    at::Tensor sums = book.sums * options.decay + sum * (1 - options.decay);
+    const at::Tensor mean = counts.mean();
+    const at::Tensor is_unused = counts.lt(mean * kLeastUse);
+    counts = at::where(is_unused, mean, counts);
+    sums = at::where(is_unused.unsqueeze(1), spaced(vectors) * mean, sums);
+    book.counts = at::where(is_finite, counts, book.counts);
+    book.sums = at::where(is_finite, sums, book.sums);
+    book.entries = book.sums / book.counts.unsqueeze(1);
+  }
 
-void learn(const at::Tensor& vectors, const at::Tensor& places,
-           const at::Tensor& is_finite, LearnedBook& book) const {
-  const CodebookOptions& options = codec_->options();
-  const at::Tensor chosen =
-      at::zeros_like(book.counts)
-          .index_add(0, places, at::ones_like(vectors.select(1, 0)));
-  const at::Tensor sum =
-      at::zeros_like(book.sums).index_add(0, places, vectors);
-  at::Tensor counts =
-      book.counts * options.decay + chosen * (1 - options.decay);
-  at::Tensor sums = book.sums * options.decay + sum * (1 - options.decay);
-  const at::Tensor mean = counts.mean();
-  const at::Tensor is_unused = counts.lt(mean * kLeastUse);
-  counts = at::where(is_unused, mean, counts);
-  sums = at::where(is_unused.unsqueeze(1), spaced(vectors) * mean, sums);
-  book.counts = at::where(is_finite, counts, book.counts);
-  book.sums = at::where(is_finite, sums, book.sums);
-  book.entries = book.sums / book.counts.unsqueeze(1);
-}
-
-std::shared_ptr<const Codebook> codec_;
-std::map<std::string, LearnedBook> books_;  // by tensor
+  std::shared_ptr<const Codebook> codec_;
+  std::map<std::string, LearnedBook> books_;  // by tensor
 };
 
 std::unique_ptr<CodecEnd> Codebook::sender(const CodecSite&) const {
