@@ -96,7 +96,10 @@ TEST_F(OnGpu, ConvolutionsHaveTheSameBits) {
 TEST_F(OnGpu, CodecsHaveTheSameBits) {
   for (const char* codec : {"'fp16'", "'bf16'", "'int8'", "'hadamard4'",
                             "{name = 'top_k', ratio = 0.2}",
-                            "{up = {name = 'delta', bits = 4}, down = 'int8'}"})
+                            "{up = {name = 'delta', bits = 4}, down = 'int8'}",
+                            "{name = 'low_rank', ratio = 0.5}",
+                            "{up = {name = 'codebook', size = 32, dim = 4}, "
+                            "down = 'int8'}"})
     EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary "
                                       "= {{policy = 'delayed_gradient', codec "
                                       "= {}}}\n",

@@ -304,7 +304,7 @@ void add_cut_layers(Experiment& experiment) {
     } catch (const UserError& error) {
       throw UserError("boundary {}: {}", k, error.what());
     }
-    // It sends all there is, and needs no layers.
+    // With all channels sent there are no such layers.
     if (layers.at(layer).output == before)
       by_block(experiment.codecs, k).add_layers = nullptr;
   }

@@ -1,5 +1,6 @@
 #include "lib/replicas/centre/centre.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <utility>
@@ -30,6 +31,18 @@ NamedTensors named_copies_of(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     copies.emplace_back(name, tensor.detach().clone());
   return copies;
+}
+
+/// What lost replicas had been dealt is to be dealt again; not what they have
+/// been dealt since they returned.
+DealtBatches with_returned(DealtBatches dealt, const std::vector<int>& lost) {
+  std::erase_if(dealt.held, [&](const std::pair<int, std::int64_t>& held) {
+    const bool is_lost =
+        std::find(lost.begin(), lost.end(), held.first) != lost.end();
+    if (is_lost) dealt.returned.push_back(held.second);
+    return is_lost;
+  });
+  return dealt;
 }
 
 }  // namespace
@@ -106,13 +119,10 @@ void Centre::open(int member, const CentreOpening& opening) {
     rule_->begin(values_of(opening.parameters), opening.clock);
   else
     restore(opening.state);
-  dealer_.restore(opening.batches);
+  dealer_.restore(with_returned(opening.batches, opening.returning));
   batches_.restore(opening.batches.served);
   for (const int member : lost_) rule_->lose(member);
-  for (const int returning : opening.returning) {
-    rule_->take_back(returning);
-    dealer_.take_back(returning);
-  }
+  for (const int returning : opening.returning) rule_->take_back(returning);
   for (const auto& each : std::exchange(before_, {})) each();
 }
 

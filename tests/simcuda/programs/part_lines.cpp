@@ -89,6 +89,10 @@ const LinesByName kLinesOfParts = {
     {"predictors/input_model",
      "blocks = 2\nboundary = {policy = 'synthetic_gradient', unlock = {hidden "
      "= 1, width = 16, optimizer = {name = 'sgd', lr = 0.001}}}\n"},
+    {"codecs/codebook",
+     "blocks = 2\nmodel = {name = 'resnet', depth = 8, width = 4}\n"
+     "boundary = {policy = 'delayed_gradient', codec = {up = {name = "
+     "'codebook', size = 32, dim = 4}, down = 'int8'}}\n"},
     {"codecs/delta",
      "blocks = 2\nmodel = {name = 'resnet', depth = 8, width = 4}\n"
      "boundary = {policy = 'delayed_gradient', codec = {up = 'delta', down = "

@@ -250,7 +250,7 @@ TEST(FreeAssistedSource, GoesOnFromItsStateWithABatchThatCouldNotBeRead) {
     EXPECT_TRUE(are_alike(batch, again)) << t;
     EXPECT_EQ(batch.learned, again.learned) << t;
   }
-  // Its lessons belong to the batch that is drawn after them.
+  // Lessons belong to the batch that is drawn after them.
   const auto replayed = with(kQuick, {.recorded = record_of(all)});
   for (const Batch& batch : all)
     EXPECT_TRUE(are_alike(replayed->batch(batch.index), batch));

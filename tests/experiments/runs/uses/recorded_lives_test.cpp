@@ -218,25 +218,28 @@ TEST(RecordedLives, EndBeforeAnActionWhoseMessageNeverCame) {
       {.what = ExchangedTensors::gradients, .agrees = true, .served = true},
       false, Dealing::arrival);
   const auto read_back = [&](const char* lower, const char* upper,
-                             std::int64_t served = 0) {
+                             const std::vector<CentreLoss>& losses) {
     RecordedLives::Schedule schedule;
     for (const char* line :
          {"F0 X4.1 S4.1 C4", "F0 X4.1 S4.1 C4", lower, upper})
       schedule.push_back(actions_from_text(line, ExchangeKind::push));
-    CentreLoss below = loss_of(2, 3, served);
-    CentreLoss above = below;
-    above.block = 2;
-    const RecordedLives lives(
-        plan, schedule,
-        {.last = 4, .started = 2, .lost = {2}, .losses = {below, above}},
-        "run");
+    RecordedLives::RunFacts facts{.last = 4, .started = 2, .lost = {2}};
+    for (CentreLoss loss : losses)
+      for (const int block : {1, 2}) {
+        loss.block = block;
+        facts.losses.push_back(loss);
+      }
+    const RecordedLives lives(plan, schedule, facts, "run");
     return to_text(schedule[2]) + ", " + to_text(schedule[3]);
   };
-  EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F2"), "F1 B1 U1 F7, F1 B1 U1");
-  EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F7"),
+  const CentreLoss loss = loss_of(2, 3, 0);
+  EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F2", {loss}),
+            "F1 B1 U1 F7, F1 B1 U1");
+  EXPECT_EQ(read_back("F1 B1 U1 F7", "F1 B1 U1 F7", {loss}),
             "F1 B1 U1 F7, F1 B1 U1 F7");
-  EXPECT_EQ(read_back("F1 B1", "F1"), "F1, F1");
-  EXPECT_EQ(read_back("F1 B1 X2.8 S2.8<1 F1", "F1 B1 X2.8 S2.8<1 F1", 1),
+  EXPECT_EQ(read_back("F1 B1", "F1", {loss}), "F1, F1");
+  EXPECT_EQ(read_back("F1 B1 X2.8 S2.8<1 F1", "F1 B1 X2.8 S2.8<1 F1",
+                      {loss_of(2, 0, 0), loss_of(2, 1, 1)}),
             "F1 B1 X2.8 S2.8<1 F1, F1 B1 X2.8 S2.8<1 F1");
 }
 

@@ -909,6 +909,24 @@ TEST(CentreState, HasTheBatchesThatAreToBeDealtAgain) {
       << "that was served before the checkpoint";
 }
 
+// It comes for a batch before the first replica has opened the centre.
+TEST(Centre, DealsAgainWhatAReturningReplicaHadBeforeTheCheckpointAlone) {
+  CentreOfBatches of;
+  Centre centre{
+      CentreOfBatches::setup(),
+      [&](int /*member*/, const Message& message) { of.last = message; }};
+  const auto next = [&](int member) {
+    centre.hear(member, message_of(DealRequest{.first = 9, .end = 12}));
+    return dealt_in(of.last);
+  };
+  EXPECT_EQ(next(3), 9);
+  centre.hear(1, message_of(CentreOpening{.parameters = {{"w", start()}},
+                                          .batches = {.held = {{2, 5}, {3, 4}}},
+                                          .returning = {3}}));
+  EXPECT_EQ(next(2), 4);
+  EXPECT_EQ(next(2), 10) << "9 is under way";
+}
+
 TEST(Centre, RefusesDamagedBatches) {
   CentreOfBatches of;
   Centre centre{
