@@ -98,8 +98,7 @@ TEST_F(OnGpu, CodecsHaveTheSameBits) {
                             "{name = 'top_k', ratio = 0.2}",
                             "{up = {name = 'delta', bits = 4}, down = 'int8'}",
                             "{name = 'low_rank', ratio = 0.5}",
-                            "{up = {name = 'codebook', size = 32, dim = 4}, "
-                            "down = 'int8'}"})
+                            "{up = {name = 'codebook', dim = 4}}"})
     EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary "
                                       "= {{policy = 'delayed_gradient', codec "
                                       "= {}}}\n",
