@@ -141,7 +141,7 @@ void Simulation::admit(int replica, double time) {
 void Simulation::note_loss(const RecordedLoss& loss) {
   CentreQueue& centre = centre_of(by_block(plans_.front().blocks, loss.block));
   centre.losses.push_back(loss);
-  is_local_ = false;  // it depends on all that the replica does
+  is_local_ = false;  // what comes after depends on all that it does
   if (loss.is_dropped && centre.gathering) centre.dropped.insert(loss.served);
   if (!loss.has_place) return;
   centre.left_out.insert(loss.place);
