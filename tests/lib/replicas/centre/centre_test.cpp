@@ -909,7 +909,8 @@ TEST(CentreState, HasTheBatchesThatAreToBeDealtAgain) {
       << "that was served before the checkpoint";
 }
 
-// It comes for a batch before the first replica has opened the centre.
+// One that returned comes for a batch before the first replica has opened the
+// centre.
 TEST(Centre, DealsAgainWhatAReturningReplicaHadBeforeTheCheckpointAlone) {
   CentreOfBatches of;
   Centre centre{
