@@ -32,7 +32,7 @@ inline constexpr std::string_view kOwnModel = "own";
 struct Experiment : Settings {
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   AssistOptions assist = {};  ///< `lag` as it is written
-  /// Of a replay: what the assistant learned from before each draw.
+  /// What the assistant learned from before each draw, in a replay.
   std::shared_ptr<const RecordedLessons> recorded_lessons = nullptr;
   std::int64_t turns_per_epoch = 0;  ///< of a replica, rounded down
   std::int64_t deals_per_epoch = 0;  ///< turns of all replicas together
