@@ -216,9 +216,12 @@ ConfigNode without_usual_place(const ConfigNode& clip) {
              : clip;
 }
 
-/// The table without keys that are younger than optimizers or policies, where
-/// they have the value that was the only one.
+/// The table without keys that are younger than optimizers, policies or codecs,
+/// where they have the value that was the only one.
 ConfigNode without_usual_values(ConfigNode table) {
+  table = without_value(table, "exact_evaluations", {.value = false});
+  table = without_value(table, "zstd", {.value = std::int64_t{0}});
+  table = without_value(table, "disk_mb", {.value = std::int64_t{0}});
   table = without_value(table, "look_ahead", {.value = false});
   table = without_value(table, "tail_average", {.value = 0.0});
   table = without_value(table, "step", {.value = std::string("gradient")});

@@ -133,14 +133,13 @@ MessageBytes bytes_above(const Model& model, const LayerRange& range,
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
   const double labels = samples * label_bytes(model.sample);
-  const auto bytes = [&](const std::shared_ptr<const Codec>& codec,
-                         bool in_training) {
-    return bytes_of_batch(shape, batch_size,
-                          {precision, codec.get(), in_training});
+  const auto bytes = [&](const Codec* codec, bool in_training) {
+    const Codec* counted = codec != nullptr ? &codec->for_plans() : nullptr;
+    return bytes_of_batch(shape, batch_size, {precision, counted, in_training});
   };
-  return {.activation = bytes(codecs.up, true) + labels,
-          .gradient = bytes(codecs.down, true),
-          .evaluation = (bytes(codecs.up, false) + labels) *
+  return {.activation = bytes(codecs.up.get(), true) + labels,
+          .gradient = bytes(codecs.down.get(), true),
+          .evaluation = (bytes(codecs.of_evaluations(), false) + labels) *
                         static_cast<double>(micro_batches),
           .norm = 8};
 }

@@ -226,6 +226,10 @@ struct Block {
   std::optional<std::int64_t> replicas_by_ipc = {};
   std::optional<std::int64_t> replicas_through_host = {};
   std::optional<std::string> replicas_why_host = {};
+  /// Messages of training to neighbours, since the process began: tensors with
+  /// labels, as the codec wrote them.
+  Bytes up_bytes = {};
+  Bytes down_bytes = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
   // Counts of quorums: gradients of this replica that came too late, turns that
@@ -242,8 +246,8 @@ struct Block {
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
                 down_by_ipc, down_through_host, up_why_host, down_why_host,
                 replicas_by_ipc, replicas_through_host, replicas_why_host,
-                compressed_bytes, late_gradients, turns_left_out,
-                merges_without_it, awaited_s)
+                up_bytes, down_bytes, compressed_bytes, late_gradients,
+                turns_left_out, merges_without_it, awaited_s)
 };
 
 /// Transports of the run's links, with the reason, where the config left that

@@ -28,7 +28,7 @@ class CodedBoundary {
   Coding gradient(std::int64_t slot) const;
   /// For messages whose codes depend on nothing before: activations of
   /// evaluations, and gradients that are sent again.
-  Coding lone_activation() const { return {codecs_.up.get()}; }
+  Coding lone_activation() const { return {codecs_.of_evaluations()}; }
   Coding lone_gradient() const { return {codecs_.down.get()}; }
   /// The codec of activations, if there is one.
   const Codec* up() const { return codecs_.up.get(); }

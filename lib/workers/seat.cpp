@@ -95,6 +95,10 @@ records::Block Seat::costs() const {
                  .queue_bytes = core_.memory_use.queue,
                  .centre_bytes = core_.replicas.centre_bytes()},
       .compressed_bytes = core_.replicas.compressed_bytes()};
+  if (core_.messages.sent_up_bytes() > 0)
+    block.up_bytes = core_.messages.sent_up_bytes();
+  if (core_.messages.sent_down_bytes() > 0)
+    block.down_bytes = core_.messages.sent_down_bytes();
   if (core_.plan().exchange.quorum.is_there()) {
     core_.late.add_to(block);
     block.awaited_s = core_.replicas.awaited();

@@ -102,6 +102,12 @@ void SeatMessages::send_up(Message message, const Tensors& outputs,
   } else {
     pack_up(outputs, fed, {}, coded_above_.lone_activation(), message);
   }
+  give_above(std::move(message));
+}
+
+void SeatMessages::give_above(Message message) {
+  if (message.kind == MessageKind::activation)
+    sent_up_bytes_ += static_cast<std::int64_t>(payload_bytes(message));
   site_.ports.send_up(std::move(message));
 }
 
@@ -109,7 +115,7 @@ void SeatMessages::send_up_again(Message message, const Tensors& published,
                                  const at::Tensor& labels) {
   pack_up(published, {.features = {}, .labels = labels}, {},
           coded_above_.activation(slot_of(message.batch)), message);
-  site_.ports.send_up(std::move(message));
+  give_above(std::move(message));
 }
 
 DownPayload SeatMessages::from_above(const Action& action, std::int64_t round) {
@@ -164,6 +170,7 @@ void SeatMessages::send_down(const Action& action, const DownPayload& down,
     sent_down_.remember(action.batch, to_send_again(down, message),
                         under_way_below());
   if (site_.norm.goes_with_gradients()) site_.norm.put_into(message);
+  sent_down_bytes_ += static_cast<std::int64_t>(payload_bytes(message));
   site_.ports.send_down(std::move(message));
 }
 

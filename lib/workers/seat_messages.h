@@ -72,6 +72,9 @@ class SeatMessages {
   void send_all_again();
   void forget_sent() { sent_down_ = {}; }
   std::int64_t bytes() const;
+  /// Bytes of training that went to the neighbours since the process began.
+  std::int64_t sent_up_bytes() const { return sent_up_bytes_; }
+  std::int64_t sent_down_bytes() const { return sent_down_bytes_; }
 
   // For a checkpoint: what went down, what codecs remember, and the source.
   void save_sent(NamedTensors& all) const;
@@ -82,6 +85,7 @@ class SeatMessages {
   void restore_source(const NamedTensors& state, std::string_view from);
 
  private:
+  void give_above(Message message);
   const BlockPlan& plan() const { return site_.place.plan(); }
   const c10::Device& device() const { return site_.block.device(); }
   Payload payload_of(const Batch& data) const;
@@ -100,6 +104,8 @@ class SeatMessages {
   CodedBoundary coded_above_;
   Sources sources_;
   SentPayloads sent_down_;
+  std::int64_t sent_up_bytes_ = 0;
+  std::int64_t sent_down_bytes_ = 0;
 };
 
 }  // namespace sluice

@@ -216,7 +216,8 @@ def test_a_codec_that_is_left_out_is_told(program, tiny, here, codec, told):
 
 @pytest.mark.parametrize("codec", [
     {"up": {"name": "delta", "bits": 4}, "down": "none"}, {"down": "int8"},
-    {"up": "codebook"}, {"name": "low_rank", "ratio": 1.0}])
+    {"up": "codebook"}, {"name": "low_rank", "ratio": 1.0},
+    {"name": "int8", "exact_evaluations": True}])
 def test_a_codec_without_effect_on_evaluations_is_not_told(
         program, tiny, here, codec):
     tiny["boundary"] = {"policy": "backprop", "codec": codec}

@@ -21,7 +21,7 @@ readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold git python3 python3-venv
   "$BOOST_PACKAGE" libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
-  libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev
+  libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev libzstd-dev
   libsentencepiece-dev)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)

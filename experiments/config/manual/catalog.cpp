@@ -7,6 +7,7 @@
 
 #include "auxiliary_heads/heads.h"
 #include "experiments/config/experiment.h"
+#include "experiments/config/reading/codecs.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/config/timetable.h"
 #include "experiments/data/data_sets.h"
@@ -227,6 +228,11 @@ std::vector<KnownKey> known_keys() {
   for (const KeyDoc& doc : defaults.manual)
     if (!is_of_a_row(doc.path)) add_key({doc, {}}, known);
   add_key({of_codec, {}}, known);
+  BoundaryCodecs any;
+  for (const KeyDoc& doc : manual_with(
+           {.value = ConfigNode::Table{}}, "boundary.codec",
+           [&](Fields& fields) { describe_common_options(fields, {}, any); }))
+    add_key({doc, {}}, known);
   for (const ListedTable& table : tables)
     for (const ListedRow& row : table.rows)
       for (const KnownKey& key : row.keys) add_key(key, known);

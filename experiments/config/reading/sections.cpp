@@ -18,6 +18,7 @@
 #include "experiments/config/files/common_keys.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
+#include "experiments/config/reading/codecs.h"
 #include "experiments/config/rules/on_device.h"
 #include "experiments/config/rules/plan_rules.h"
 #include "experiments/config/rules/replica_counts.h"
@@ -40,7 +41,6 @@
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/boundaries/codecs/downsample.h"
-#include "lib/replicas/compressor.h"
 #include "lib/updates/optimizer.h"
 #include "modules/models.h"
 #include "modules/partition.h"
@@ -159,87 +159,6 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
     key.path.erase(path.size(), 2);
     experiment.manual.push_back(std::move(key));
   }
-}
-
-/// A compressor remembers what it left out for the next gradient of the same
-/// weights, and at a boundary the next batch has other samples.
-void refuse_compressor(const Fields& fields, const std::string& codec) {
-  const std::vector<std::string> names = names_of(compressors());
-  const std::vector<std::string> own = names_of(codecs());
-  const auto is_in = [&](const std::vector<std::string>& all) {
-    return std::find(all.begin(), all.end(), codec) != all.end();
-  };
-  if (is_in(names) && !is_in(own))
-    fields.reject("codec",
-                  fmt::format("'{}' compresses the gradients that replicas "
-                              "exchange (replicas.compress): it remembers what "
-                              "it leaves out for the next one, and at a "
-                              "boundary the next batch has other samples; "
-                              "codecs are: {}",
-                              codec, joined(names_of(codecs()))));
-}
-
-bool is_table(const ConfigNode* node) {
-  return node != nullptr &&
-         std::holds_alternative<ConfigNode::Table>(node->value);
-}
-
-/// The codec that `key` names, with its options if it is a table.
-BoundaryCodecs read_codec(Fields& fields, const std::string& key,
-                          const ConfigNode* written, CodecWays ways) {
-  std::string name = "none";
-  const auto make = [&](const CodecRow& row, Fields& options) {
-    if (ways.down && !row.make.goes_down)
-      fields.reject(key,
-                    fmt::format("'{0}' is for activations, which go up: set "
-                                "codec = {{up = \"{0}\", down = \"int8\"}}, "
-                                "or down = \"none\"",
-                                name));
-    if (row.make.goes_both_ways && !(ways.up && ways.down))
-      fields.reject(key,
-                    fmt::format("'{0}' is for activations and gradients at "
-                                "once: set codec = {{name = \"{0}\"}}",
-                                name));
-    if (row.make.configure != nullptr) return row.make.configure(options, ways);
-    const std::shared_ptr<const Codec> codec = row.make();
-    return BoundaryCodecs{codec, codec};
-  };
-  if (!is_table(written)) {
-    const CodecRow& row =
-        choose(fields, key, codecs(), name, "codec", /*has_options=*/false);
-    Fields defaults(nullptr, "");
-    return make(row, defaults);
-  }
-  BoundaryCodecs read;
-  fields.section(key, "the codec, with its options", [&](Fields& options) {
-    read = make(choose(options, "name", codecs(), name, "codec"), options);
-  });
-  return read;
-}
-
-/// The codecs of a boundary: one name, a table with options, or a table with
-/// the one of either direction.
-BoundaryCodecs read_codecs(Fields& fields, const ConfigNode* written) {
-  const bool is_split = is_table(written) && (written->find("up") != nullptr ||
-                                              written->find("down") != nullptr);
-  if (!is_split) {
-    try {
-      return read_codec(fields, "codec", written, {});
-    } catch (const UserError&) {
-      if (const auto* name =
-              written ? std::get_if<std::string>(&written->value) : nullptr)
-        refuse_compressor(fields, *name);
-      throw;
-    }
-  }
-  BoundaryCodecs read;
-  fields.section(
-      "codec", "codecs, of each direction its own", [&](Fields& own) {
-        read.up = read_codec(own, "up", written->find("up"), {true, false}).up;
-        read.down =
-            read_codec(own, "down", written->find("down"), {false, true}).down;
-      });
-  return read;
 }
 
 /// Checks the codec of the boundary that is read next.

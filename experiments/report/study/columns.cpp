@@ -35,6 +35,16 @@ Value of_turns(const RunRecord& run, const std::optional<TurnWork>& work,
   return amount(*work, run.turns);
 }
 
+/// Nothing where processes sent a part before these: they count their own.
+Value boundary_bytes(const RunRecord& run) {
+  double bytes = 0;
+  for (const auto& [number, block] : run.blocks)
+    bytes += static_cast<double>(block.up_bytes.value_or(0) +
+                                 block.down_bytes.value_or(0));
+  const bool is_whole = !run.was_continued && !run.was_restarted;
+  return bytes > 0 && is_whole ? Value(bytes) : std::nullopt;
+}
+
 std::vector<MeasuredFigure> measures() {
   using Work = const std::optional<TurnWork>&;
   using Run = const RunRecord&;
@@ -106,6 +116,12 @@ std::vector<MeasuredFigure> measures() {
                 "to train, and what all replicas send each other for updates, "
                 "by their shapes, codecs and compressor"},
        [](Run run, Work work) { return of_turns(run, work, bytes_sent_in); }},
+      {{.name = "boundary_bytes",
+        .title = "over boundaries",
+        .unit = "B",
+        .note = "over boundaries: messages of training of the first replica, "
+                "as they were sent, labels among them; of runs in one piece"},
+       [](Run run, Work) { return boundary_bytes(run); }},
       {{.name = "seconds", .title = "time", .unit = "s", .is_measured = true},
        [](Run run, Work) { return seconds_of(run); }},
       {{.name = "samples_per_second",

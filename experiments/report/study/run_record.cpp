@@ -69,6 +69,8 @@ void take(const Record& record, RunRecord& run) {
   } else if (const auto block = record.as<records::Block>()) {
     // Replica 1 stands for all replicas.
     if (block->replica.value_or(1) == 1) run.blocks[block->block] = *block;
+  } else if (record.as<records::Restart>()) {
+    run.was_restarted = true;
   } else if (const auto forecast = record.as<records::Forecast>()) {
     run.forecasts[forecast->block] = *forecast;
   } else if (const auto stop = record.as<records::EarlyStop>()) {

@@ -75,7 +75,8 @@ struct RunRecord {
       {};  ///< of memory, before the first turn
   std::optional<records::EarlyStop> early_stop = {};
   std::optional<records::Summary> summary = {};
-  std::int64_t turns = 0;  ///< done, as far as records tell
+  bool was_restarted = false;  ///< from a checkpoint, after a failure
+  std::int64_t turns = 0;      ///< done, as far as records tell
 
   std::int64_t replicas() const;  ///< of every block, or the most of one
   /// Where the config has a list of them: of each block, index k-1.

@@ -42,7 +42,7 @@ Tensors AssembledModel::forward(const Tensors& inputs, const Pass& pass) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Tensors outputs = blocks_[i].forward(values, pass);
     if (ends_[i]) outputs = ends_[i]->evaluated(outputs);
-    values = as_received(std::move(outputs), codecs_[i].up.get());
+    values = as_received(std::move(outputs), codecs_[i].of_evaluations());
   }
   return values;
 }

@@ -174,6 +174,13 @@ std::size_t export_torchscript(const Experiment& experiment,
         "TorchScript file; without this option its weights are written as a "
         ".safetensors file",
         from.folder, name);
+  for (const BoundaryCodecs& codecs : experiment.codecs)
+    if (codecs.add_layers)
+      throw UserError(
+          "--torchscript: a codec of {} has layers of its own at the cut, for "
+          "which the file has no place; without this option they are written "
+          "into a .safetensors file",
+          from.folder);
   const NamedTensors tensors =
       load_model(experiment, from.path, kExport).tensors();
   const ConfigNode* trust = experiment.resolved.find("model")->find("trust");

@@ -94,6 +94,9 @@ class Codec {
   /// Whether the ends remember something of each sample: every message of
   /// training then comes to the receiver once, and in order.
   virtual bool wants_samples() const { return false; }
+  /// The codec by which plans count bytes, where those of this one depend on
+  /// the numbers.
+  virtual const Codec& for_plans() const { return *this; }
 };
 
 /// The codecs of a boundary; nullptr: tensors are sent unencoded.
@@ -105,6 +108,12 @@ struct BoundaryCodecs {
   /// features is what the codecs encode. Empty: there are none to add.
   std::function<void(LayerSpec& below, LayerSpec& above, std::uint64_t key)>
       add_layers = {};
+  bool evaluates_exactly = false;  ///< activations of evaluations aren't coded
+
+  /// The codec of activations in evaluations; nullptr: they go as they are.
+  const Codec* of_evaluations() const {
+    return evaluates_exactly ? nullptr : up.get();
+  }
 };
 
 /// The codecs of a run's boundaries, index k-1.

@@ -36,6 +36,7 @@
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/boundaries/codecs/layout.h"
+#include "lib/tensors/disk_tensor.h"
 
 namespace sluice {
 
@@ -63,7 +64,8 @@ enum Part : std::size_t {
 
 struct DeltaOptions {
   std::int64_t bits = kFourBits;
-  std::int64_t limit_mb = 1024;  // of what each end keeps
+  std::int64_t limit_mb = 1024;  // that an end keeps in memory
+  std::int64_t disk_mb = 0;      // and on disk
 };
 
 /// Numbers of a sample, in rows that have a scale each.
@@ -168,8 +170,9 @@ struct SplitBatch {
 
 /// Activations of the samples that have come, as they were decoded.
 struct SampleTable {
-  at::Tensor rows;             ///< [samples, numbers] float32
-  std::vector<bool> is_known;  ///< by sample
+  at::Tensor rows = {};             ///< [samples, numbers] float32
+  std::vector<bool> is_known = {};  ///< by sample
+  bool on_disk = false;             ///< the rows lie in a file
 
   SplitBatch split(const std::vector<std::int64_t>& samples) const {
     SplitBatch split;
@@ -283,14 +286,15 @@ class DeltaEnd final : public CodecEnd {
           "batches that are fed in have no samples with numbers: choose "
           "another codec",
           site.boundary, kDelta);
-    if (!fits(numbers))
+    if (!fits("", numbers))
       throw UserError(
           "boundary {}: codec '{}' keeps the last activation of each of {} "
-          "samples at both ends, {} MB each, and limit_mb = {}: raise it, cut "
-          "the model where activations are smaller, or choose another codec",
+          "samples at both ends, {} MB each, and limit_mb = {}, disk_mb = {}: "
+          "raise one of them, cut the model where activations are smaller, or "
+          "choose another codec",
           site.boundary, kDelta, site.samples,
           (bytes_for(numbers) + kMegabyte - 1) / kMegabyte,
-          codec_->options().limit_mb);
+          codec_->options().limit_mb, codec_->options().disk_mb);
   }
 
   Tensors encode(const at::Tensor& values, const CodedPlace& place) override {
@@ -307,14 +311,15 @@ class DeltaEnd final : public CodecEnd {
     SLUICE_CHECK(are_samples(samples), "samples of a batch of '{}' repeat",
                  place.tensor);
     const SampleRow row = numbers_of_sample(values.sizes().vec());
-    SLUICE_CHECK(fits(row.numbers), "'{}' has {} numbers for a sample",
-                 place.tensor, row.numbers);
+    SLUICE_CHECK(fits(place.tensor, row.numbers),
+                 "'{}' has {} numbers for a sample", place.tensor, row.numbers);
     SampleTable& table = table_for(place.tensor, row.numbers, values.device());
     const SplitBatch split = table.split(samples);
     const at::Tensor rows = values.contiguous().view({-1, row.numbers});
-    const auto [codes, scales] = Quantiser(codec_->options().bits, row)
-                                     .encode(chosen(rows, split.known_places),
-                                             chosen(table.rows, split.known));
+    const auto [codes, scales] =
+        Quantiser(codec_->options().bits, row)
+            .encode(chosen(rows, split.known_places),
+                    kept(table, split.known, values.device()));
     Tensors parts =
         Delta::parts_of(values, place.samples.to(values.device(), at::kInt),
                         codes, scales, chosen(rows, split.other_places));
@@ -331,13 +336,12 @@ class DeltaEnd final : public CodecEnd {
     const std::int64_t numbers =
         parts[kOthers].dim() == 2 ? parts[kOthers].size(1) : std::int64_t{-1};
     if (std::ssize(samples) != rows || !are_samples(samples) || numbers < 0 ||
-        !fits(numbers) || !is_like(place.tensor, numbers))
+        !fits(place.tensor, numbers) || !is_like(place.tensor, numbers))
       refuse_parts(kDelta);
     const auto found = tables_.find(place.tensor);
     const SplitBatch split =
         found == tables_.end()
-            ? SampleTable{{},
-                          std::vector<bool>(
+            ? SampleTable{.is_known = std::vector<bool>(
                               static_cast<std::size_t>(site_.samples))}
                   .split(samples)
             : found->second.split(samples);
@@ -356,7 +360,7 @@ class DeltaEnd final : public CodecEnd {
       for (std::size_t i = 0; i < table.is_known.size(); ++i)
         if (table.is_known[i]) known.push_back(static_cast<std::int64_t>(i));
       all.emplace_back(name + kKnown, at::tensor(known, at::kLong));
-      all.emplace_back(name + kRows, chosen(table.rows, known).to(at::kCPU));
+      all.emplace_back(name + kRows, copy_of(table, known));
     }
     return all;
   }
@@ -384,12 +388,7 @@ class DeltaEnd final : public CodecEnd {
     }
   }
 
-  std::int64_t bytes() const override {
-    std::int64_t bytes = 0;
-    for (const auto& [name, table] : tables_)
-      bytes += static_cast<std::int64_t>(table.rows.nbytes());
-    return bytes;
-  }
+  std::int64_t bytes() const override { return taken(false); }
 
  private:
   static constexpr const char* kKnown = ".samples";
@@ -402,6 +401,15 @@ class DeltaEnd final : public CodecEnd {
                              at::tensor(indices, at::kLong).to(rows.device()));
   }
 
+  /// Rows of a table, on the host or on disk as they are there.
+  static at::Tensor copy_of(const SampleTable& table,
+                            const std::vector<std::int64_t>& samples) {
+    if (!table.on_disk) return chosen(table.rows, samples).to(at::kCPU);
+    at::Tensor copy = zeros_on_disk(std::ssize(samples), table.rows.size(1));
+    at::index_select_out(copy, table.rows, 0, at::tensor(samples, at::kLong));
+    return copy;
+  }
+
   std::int64_t bytes_for(std::int64_t numbers) const {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     constexpr std::int64_t kBytes = 4;
@@ -410,8 +418,22 @@ class DeltaEnd final : public CodecEnd {
                : kBytes * site_.samples * numbers;
   }
 
-  bool fits(std::int64_t numbers) const {
-    return bytes_for(numbers) <= codec_->options().limit_mb * kMegabyte;
+  /// Bytes of all tables that lie on disk, or in memory.
+  std::int64_t taken(bool on_disk) const {
+    std::int64_t bytes = 0;
+    for (const auto& [name, table] : tables_)
+      if (table.on_disk == on_disk) bytes += bytes_for(table.rows.size(1));
+    return bytes;
+  }
+  bool fits_in_memory(std::int64_t numbers) const {
+    const std::int64_t limit = codec_->options().limit_mb * kMegabyte;
+    return bytes_for(numbers) <= limit - taken(false);
+  }
+  /// Whether there is a table of the tensor, or room for one.
+  bool fits(const std::string& tensor, std::int64_t numbers) const {
+    const std::int64_t limit = codec_->options().disk_mb * kMegabyte;
+    return tables_.contains(tensor) || fits_in_memory(numbers) ||
+           bytes_for(numbers) <= limit - taken(true);
   }
 
   bool are_samples(const std::vector<std::int64_t>& samples) const {
@@ -432,29 +454,42 @@ class DeltaEnd final : public CodecEnd {
                          const c10::Device& device) {
     SampleTable& table = tables_[tensor];
     if (!table.rows.defined()) {
-      table.rows = at::zeros({site_.samples, numbers},
-                             at::TensorOptions(at::kFloat).device(device));
+      table.on_disk = !fits_in_memory(numbers);
+      table.rows =
+          table.on_disk
+              ? zeros_on_disk(site_.samples, numbers)
+              : at::zeros({site_.samples, numbers},
+                          at::TensorOptions(at::kFloat).device(device));
       table.is_known.assign(static_cast<std::size_t>(site_.samples), false);
     }
     SLUICE_CHECK(table.rows.size(1) == numbers,
                  "samples of '{}' have {} numbers, and had {}", tensor, numbers,
                  table.rows.size(1));
-    if (table.rows.device() != device) table.rows = table.rows.to(device);
+    if (!table.on_disk) table.rows = table.rows.to(device);
     return table;
+  }
+
+  /// What is kept of these samples, on the device of the batch.
+  static at::Tensor kept(const SampleTable& table,
+                         const std::vector<std::int64_t>& samples,
+                         const c10::Device& device) {
+    return chosen(table.rows, samples).to(device);
   }
 
   /// Decodes the rows of a batch, and keeps them.
   at::Tensor take(const Tensors& parts, const SampleRow& row,
                   const SplitBatch& split, SampleTable& table) const {
+    const c10::Device device = parts[kOthers].device();
     const at::Tensor known = Quantiser(codec_->options().bits, row)
                                  .decode(parts[kDifferences], parts[kScales],
-                                         chosen(table.rows, split.known));
+                                         kept(table, split.known, device));
     const at::Tensor rows = at::empty(
         {std::ssize(split.known) + std::ssize(split.others), row.numbers},
-        table.rows.options());
+        parts[kOthers].options());
     const auto put = [&](const at::Tensor& from, const at::Tensor& to,
                          const std::vector<std::int64_t>& places) {
-      to.index_copy_(0, at::tensor(places, at::kLong).to(to.device()), from);
+      to.index_copy_(0, at::tensor(places, at::kLong).to(to.device()),
+                     from.to(to.device()));
     };
     put(known, rows, split.known_places);
     put(parts[kOthers], rows, split.other_places);
@@ -490,10 +525,16 @@ BoundaryCodecs configure_delta(Fields& options, CodecWays /*ways*/) {
   options.key(
       "limit_mb", read.limit_mb,
       {.text = "most memory that an end may take for the activations of "
-               "all samples, float32; more is refused",
+               "all samples, float32; more lies on disk, or is refused",
        .unit = "MB",
        .min = 1,
        .max = 1e6});
+  options.key("disk_mb", read.disk_mb,
+              {.text = "most that an end may take of the disk for them, in the "
+                       "folder TMPDIR, where they don't fit into limit_mb",
+               .unit = "MB",
+               .min = 0,
+               .max = 1e9});
   return {.up = std::make_shared<Delta>(read), .down = nullptr};
 }
 

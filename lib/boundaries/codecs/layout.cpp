@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -33,19 +34,25 @@ CodedLayout coded_layout_of(const at::Tensor& tensor) {
   std::iota(layout.order.begin(), layout.order.end(), 0);
   std::stable_sort(layout.order.begin(), layout.order.end(),
                    [&](std::int64_t a, std::int64_t b) {
-                     return tensor.stride(a) > tensor.stride(b);
+                     // So dimensions of size 1 keep their strides too.
+                     return std::pair(tensor.stride(a), tensor.size(a)) >
+                            std::pair(tensor.stride(b), tensor.size(b));
                    });
   return layout;
 }
 
-at::Tensor laid_out(const at::Tensor& numbers, const CodedLayout& layout) {
-  const at::Tensor ordered =
-      numbers.reshape(layout.sizes).permute(layout.order).contiguous();
+at::Tensor with_places_of(const at::Tensor& ordered,
+                          const CodedLayout& layout) {
   std::vector<std::int64_t> back(layout.order.size());
   for (std::size_t i = 0; i < back.size(); ++i)
     back[static_cast<std::size_t>(layout.order[i])] =
         static_cast<std::int64_t>(i);
   return ordered.permute(back);
+}
+
+at::Tensor laid_out(const at::Tensor& numbers, const CodedLayout& layout) {
+  return with_places_of(
+      numbers.reshape(layout.sizes).permute(layout.order).contiguous(), layout);
 }
 
 void add_layout(const CodedLayout& layout, const at::TensorOptions& options,

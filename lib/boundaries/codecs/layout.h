@@ -19,6 +19,9 @@ struct CodedLayout {
 };
 
 CodedLayout coded_layout_of(const at::Tensor& tensor);
+/// The tensor whose dimensions lie in their order in memory, with each in its
+/// place.
+at::Tensor with_places_of(const at::Tensor& ordered, const CodedLayout& layout);
 /// Numbers in the order of the sizes as a dense tensor of that layout.
 at::Tensor laid_out(const at::Tensor& numbers, const CodedLayout& layout);
 

@@ -116,13 +116,27 @@ const at::Tensor& the_only(const Tensors& tensors) {
   return tensors.front();
 }
 
-/// Another layer and one half of a codec, with the names that the layer's
-/// tensors have without it.
-class LayerWithMap : public Layer {
+enum class Half : std::uint8_t { encoder, decoder };
+
+std::shared_ptr<ChannelMap> map_of(Half half, const CodeShape& shape) {
+  if (half == Half::encoder)
+    return std::make_shared<ChannelMap>(shape.width, shape.rank,
+                                        /*has_bias=*/false, shape.is_map);
+  return std::make_shared<ChannelMap>(shape.rank, shape.width,
+                                      /*has_bias=*/true, shape.is_map);
+}
+
+/// Another layer with one half of a codec, behind it or before it, and with the
+/// names that the layer's tensors have without it.
+class LayerAtCut final : public Layer {
  public:
-  LayerWithMap(std::shared_ptr<Layer> layer, const std::string& name,
-               std::shared_ptr<ChannelMap> map)
-      : layer_(std::move(layer)), map_(std::move(map)) {
+  LayerAtCut(std::shared_ptr<Layer> layer, Half half, const CodeShape& shape,
+             std::uint64_t key)
+      : layer_(std::move(layer)),
+        map_(map_of(half, shape)),
+        half_(half),
+        shape_(shape),
+        key_(key) {
     for (const auto& item : layer_->named_parameters(/*recurse=*/false))
       register_parameter(item.key(), item.value(),
                          item.value().requires_grad());
@@ -130,7 +144,8 @@ class LayerWithMap : public Layer {
       register_buffer(item.key(), item.value());
     for (const auto& item : layer_->named_children())
       register_module(item.key(), item.value());
-    register_module(name, map_);
+    register_module(half == Half::encoder ? "cut_encoder" : "cut_decoder",
+                    map_);
   }
 
   void train(bool on = true) override {
@@ -138,61 +153,22 @@ class LayerWithMap : public Layer {
     layer_->train(on);
   }
 
-  void initialise(std::uint64_t key) override { layer_->initialise(key); }
+  void initialise(std::uint64_t key) override {
+    layer_->initialise(key);
+    const at::Tensor rows = drawn_rows(shape_, key_);
+    map_->set(half_ == Half::encoder ? rows : rows.t());
+  }
 
- protected:
-  Layer& layer() { return *layer_; }
-  ChannelMap& map() { return *map_; }
+  Tensors forward(const Tensors& inputs, const Pass& pass) override {
+    if (half_ == Half::encoder)
+      return {map_->forward(the_only(layer_->forward(inputs, pass)))};
+    return layer_->forward({map_->forward(the_only(inputs))}, pass);
+  }
 
  private:
   std::shared_ptr<Layer> layer_;
   std::shared_ptr<ChannelMap> map_;
-};
-
-class EncodedLayer final : public LayerWithMap {
- public:
-  EncodedLayer(std::shared_ptr<Layer> layer, const CodeShape& shape,
-               std::uint64_t key)
-      : LayerWithMap(std::move(layer), "cut_encoder",
-                     std::make_shared<ChannelMap>(shape.width, shape.rank,
-                                                  false, shape.is_map)),
-        shape_(shape),
-        key_(key) {}
-
-  Tensors forward(const Tensors& inputs, const Pass& pass) override {
-    return {map().forward(the_only(layer().forward(inputs, pass)))};
-  }
-
-  void initialise(std::uint64_t key) override {
-    LayerWithMap::initialise(key);
-    map().set(drawn_rows(shape_, key_));
-  }
-
- private:
-  CodeShape shape_;
-  std::uint64_t key_;
-};
-
-class DecodedLayer final : public LayerWithMap {
- public:
-  DecodedLayer(std::shared_ptr<Layer> layer, const CodeShape& shape,
-               std::uint64_t key)
-      : LayerWithMap(std::move(layer), "cut_decoder",
-                     std::make_shared<ChannelMap>(shape.rank, shape.width, true,
-                                                  shape.is_map)),
-        shape_(shape),
-        key_(key) {}
-
-  Tensors forward(const Tensors& inputs, const Pass& pass) override {
-    return layer().forward({map().forward(the_only(inputs))}, pass);
-  }
-
-  void initialise(std::uint64_t key) override {
-    LayerWithMap::initialise(key);
-    map().set(drawn_rows(shape_, key_).t());
-  }
-
- private:
+  Half half_;
   CodeShape shape_;
   std::uint64_t key_;
 };
@@ -235,12 +211,13 @@ void add_layers(const LowRankOptions& options, LayerSpec& below,
   above.name += fmt::format(", {} channels of {}", width, shape.rank);
   for (LayerSpec* layer : {&below, &above})
     layer->flops += multiply_adds(shape, features);
-  below.make = [make = below.make, shape, key] {
-    return std::make_shared<EncodedLayer>(make(), shape, key);
+  const auto with_half = [&](LayerSpec& layer, Half half) {
+    layer.make = [make = layer.make, half, shape, key] {
+      return std::make_shared<LayerAtCut>(make(), half, shape, key);
+    };
   };
-  above.make = [make = above.make, shape, key] {
-    return std::make_shared<DecodedLayer>(make(), shape, key);
-  };
+  with_half(below, Half::encoder);
+  with_half(above, Half::decoder);
 }
 
 /// Names of the codecs that a code may have: those without options.

@@ -290,25 +290,75 @@ double evaluated_loss(const std::string& metrics) {
   return loss;
 }
 
-// As the run evaluated it, and not as a network without codecs would.
-TEST_F(CodecProgram, EvaluatesACheckpointThroughItsCodec) {
-  const auto text = [](const std::string& codec) {
-    return config_with("blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\n" +
-                       boundary("backprop", codec));
-  };
-  const std::string config = write("config.toml", text("int8"));
-  const Outcome run = sluice("run " + config + " --dir " + path("run"));
-  ASSERT_EQ(run.status, 0) << run.text;
-  const auto loss_with = [&](const std::string& codec) {
+/// A run of 12 turns through a codec.
+class CodedRun : public Program {
+ protected:
+  static std::string text(const std::string& codec) {
+    return config_with(
+        "blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\nboundary = {codec "
+        "= " +
+        codec + "}\n");
+  }
+  std::string metrics() const { return path("run/metrics.jsonl"); }
+  void run(const std::string& codec) {
+    const std::string config = write("config.toml", text(codec));
+    const Outcome run = sluice("run " + config + " --dir " + path("run"));
+    ASSERT_EQ(run.status, 0) << run.text;
+  }
+  /// The loss of its last checkpoint, evaluated with a codec.
+  double loss_with(const std::string& codec) const {
     const Experiment experiment =
         read_experiment(parse_toml(text(codec), "config"), "");
     return evaluate(experiment, checkpoint_folder(path("run/checkpoints"), 12),
                     experiment.data->test)
         .loss();
-  };
-  const double in_run = evaluated_loss(path("run/metrics.jsonl"));
-  EXPECT_EQ(loss_with("int8"), in_run);
-  EXPECT_NE(loss_with("none"), in_run);
+  }
+  /// What blocks have sent of one direction, of all blocks together.
+  double sent(const std::string& key) const {
+    double bytes = 0;
+    std::ifstream file(metrics());
+    for (std::string line; std::getline(file, line);) {
+      const Record record = record_from_json(line);
+      if (record.text("kind") == "block") bytes += record.number(key, 0);
+    }
+    return bytes;
+  }
+};
+
+// As the run evaluated it, and not as a network without codecs would.
+TEST_F(CodedRun, IsEvaluatedThroughItsCodec) {
+  run("'int8'");
+  const double in_run = evaluated_loss(metrics());
+  EXPECT_EQ(loss_with("'int8'"), in_run);
+  EXPECT_NE(loss_with("'none'"), in_run);
+}
+
+TEST_F(CodedRun, ThatEvaluatesExactlyIsEvaluatedWithoutItsCodec) {
+  constexpr const char* kExact = "{name = 'int8', exact_evaluations = true}";
+  run(kExact);
+  const double in_run = evaluated_loss(metrics());
+  EXPECT_EQ(loss_with("'none'"), in_run);
+  EXPECT_EQ(loss_with(kExact), in_run);
+  EXPECT_NE(loss_with("'int8'"), in_run);
+}
+
+TEST_F(CodedRun, CountsWhatItSendsToTrain) {
+  run("'int8'");
+  const MessageBytes planned =
+      read_experiment(parse_toml(text("'int8'"), "config"), "")
+          .costs.bytes.at(0);
+  EXPECT_EQ(sent("up_bytes"), 12 * planned.activation);
+  EXPECT_EQ(sent("down_bytes"), 12 * planned.gradient);
+}
+
+TEST_F(CodedRun, InZstdCountsWhatItSends) {
+  run("{name = 'top_k', ratio = 0.5, zstd = 3}");
+  const MessageBytes planned =
+      read_experiment(
+          parse_toml(text("{name = 'top_k', ratio = 0.5}"), "config"), "")
+          .costs.bytes.at(0);
+  EXPECT_LT(sent("up_bytes"), 12 * planned.activation);
+  EXPECT_GT(sent("up_bytes"), 6 * planned.activation);
 }
 
 }  // namespace sluice::codec_test

@@ -331,14 +331,14 @@ TEST(StatefulCodecInAConfig, ATableIsResolvedWithItsDefaults) {
   const Experiment read = with_codec("{name = 'top_k', ratio = 0.5}");
   EXPECT_EQ(codec_in(read).literal(),
             "{name = \"top_k\", ratio = 0.5, mask_gradients = true, "
-            "error_feedback = true}");
+            "error_feedback = true, zstd = 0, exact_evaluations = false}");
   EXPECT_EQ(
       codec_in(with_codec("{up = {name = 'delta'}, down = 'int8'}")).literal(),
-      "{up = {name = \"delta\", bits = 4, limit_mb = 1024}, down = "
-      "\"int8\"}");
+      "{up = {name = \"delta\", bits = 4, limit_mb = 1024, disk_mb = 0, "
+      "zstd = 0, exact_evaluations = false}, down = \"int8\"}");
   EXPECT_EQ(codec_in(with_codec("{down = {name = 'top_k'}}")).literal(),
             "{up = \"none\", down = {name = \"top_k\", ratio = 0.05, "
-            "error_feedback = true}}");
+            "error_feedback = true, zstd = 0}}");
   EXPECT_EQ(read_experiment(read.resolved, "").resolved, read.resolved);
 }
 
@@ -421,7 +421,8 @@ TEST(StatefulCodecInAConfig, DeltaWantsSamplesThatComeAgainAndAllMessages) {
             "blocks = 2\nmodel = {hidden = [2400, 20]}\nboundary = {codec = "
             "{up = {name = 'delta', limit_mb = 1}, down = 'none'}}\n");
       },
-      ThrowsMessage<UserError>(HasSubstr("3 MB each, and limit_mb = 1")));
+      ThrowsMessage<UserError>(
+          HasSubstr("3 MB each, and limit_mb = 1, disk_mb = 0")));
 }
 
 }  // namespace sluice::stateful_codec_run_test

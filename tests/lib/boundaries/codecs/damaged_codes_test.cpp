@@ -13,6 +13,7 @@
 #include "lib/base/random.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/boundaries/codecs/coded.h"
+#include "lib/boundaries/codecs/zstd.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice::damaged_codes_test {
@@ -66,7 +67,7 @@ class Damage {
     return kTypes[below(std::ssize(kTypes))];
   }
   Sizes sizes() {
-    Sizes all(static_cast<std::size_t>(below(4)));
+    Sizes all(static_cast<std::size_t>(below(5)));
     for (std::int64_t& size : all) size = below(8);
     return all;
   }
@@ -87,17 +88,16 @@ Message message_of(const Tensors& parts) {
   return message;
 }
 
-/// Decodes damaged messages of the row's codec, each after a sound one.
-Counts damaged(const CodecRow& row, int messages) {
+/// Decodes damaged messages of the codec, each after a sound one.
+Counts damaged(const std::shared_ptr<const Codec>& codec, int messages) {
   Counts counts;
-  const std::shared_ptr<const Codec> codec = row.make();
   for (int i = 0; i < messages; ++i) {
     Damage damage(static_cast<std::uint64_t>(i));
     const auto sender = codec->sender(kSite);
     const auto receiver = codec->receiver(kSite);
     const Coding taking{codec.get(), receiver.get(), 0, {}};
     const at::Tensor values =
-        at::randn(i % 2 == 0 ? Sizes{4, 6} : Sizes{4, 2, 3, 4});
+        at::randn(i % 2 == 0 ? Sizes{4, 6} : Sizes{4, 2, 3, 24}).relu();
     Tensors parts;
     for (std::int64_t visit = 0; visit < 2; ++visit) {
       Message message;
@@ -119,16 +119,28 @@ Counts damaged(const CodecRow& row, int messages) {
   return counts;
 }
 
+void expect_refused_or_decoded(const std::shared_ptr<const Codec>& codec,
+                               const std::string& what) {
+  constexpr int kMessages = 600;
+  const Counts counts = damaged(codec, kMessages);
+  EXPECT_EQ(counts.refused + counts.taken, kMessages) << what;
+  EXPECT_GT(counts.refused, kMessages / 10) << what;
+  EXPECT_GT(counts.taken, 0) << what;
+}
+
 TEST(DamagedCodes, AreRefusedOrDecoded) {
   at::manual_seed(1);
   for (const CodecRow& row : codecs()) {
     if (row.make() == nullptr) continue;  // the layers' outputs as they are
-    constexpr int kMessages = 600;
-    const Counts counts = damaged(row, kMessages);
-    EXPECT_EQ(counts.refused + counts.taken, kMessages) << row.name;
-    EXPECT_GT(counts.refused, kMessages / 10) << row.name;
-    EXPECT_GT(counts.taken, 0) << row.name;
+    expect_refused_or_decoded(row.make(), std::string(row.name));
   }
+}
+
+TEST(DamagedCodes, InZstdAreRefusedOrDecoded) {
+  at::manual_seed(1);
+  for (const CodecRow& row : codecs())
+    if (const std::shared_ptr<const Codec> codec = row.make())
+      expect_refused_or_decoded(in_zstd(codec, 1), std::string(row.name));
 }
 
 }  // namespace sluice::damaged_codes_test

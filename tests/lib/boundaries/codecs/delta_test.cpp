@@ -25,10 +25,12 @@ using Indices = std::vector<std::int64_t>;
 constexpr std::int64_t kSamples = 20;
 
 std::shared_ptr<const Codec> codec_of(std::int64_t bits,
-                                      std::int64_t limit_mb = 1) {
+                                      std::int64_t limit_mb = 1,
+                                      std::int64_t disk_mb = 0) {
   ConfigNode options{.value = ConfigNode::Table{}};
   options.set("bits", {.value = bits});
   options.set("limit_mb", {.value = limit_mb});
+  options.set("disk_mb", {.value = disk_mb});
   Fields fields(&options, "codec");
   return find_row(codecs(), "delta", "codec")
       .make.configure(fields, {.up = true, .down = false})
@@ -41,10 +43,11 @@ at::Tensor numbers(const Sizes& sizes, std::uint64_t seed = 1) {
 
 /// Both ends of a boundary's activations.
 struct Stream {
-  explicit Stream(std::int64_t bits)
-      : codec(codec_of(bits)),
-        sender(codec->sender(kSite)),
-        receiver(codec->receiver(kSite)) {}
+  explicit Stream(std::int64_t bits) : Stream(codec_of(bits), kSite) {}
+  Stream(std::shared_ptr<const Codec> of, const CodecSite& site)
+      : codec(std::move(of)),
+        sender(codec->sender(site)),
+        receiver(codec->receiver(site)) {}
 
   Message packed(const at::Tensor& features, const Indices& samples) const {
     Message message;
@@ -240,10 +243,64 @@ TEST(Delta, RefusesMoreMemoryThanItsLimit) {
   EXPECT_THAT(end(129, 1), ThrowsMessage<UserError>(HasSubstr(
                                "boundary 2: codec 'delta' keeps the last "
                                "activation of each of 129 samples at both "
-                               "ends, 2 MB each, and limit_mb = 1: raise it")));
+                               "ends, 2 MB each, and limit_mb = 1, disk_mb = "
+                               "0: raise one of them")));
   EXPECT_NO_THROW(end(129, 2)());
   EXPECT_THAT(end(std::int64_t{1} << 60, 2),
-              ThrowsMessage<UserError>(HasSubstr("raise it")));
+              ThrowsMessage<UserError>(HasSubstr("raise one of them")));
+}
+
+/// 20 samples of 2^18 numbers: 20 MB.
+const CodecSite kLarge = {.features = {64, 4096}, .samples = kSamples};
+
+TEST(Delta, HasTheSameBitsOnDisk) {
+  const Stream memory(codec_of(4, 20), kLarge);
+  const Stream disk(codec_of(4, 1, 20), kLarge);
+  for (std::uint64_t turn = 1; turn < 4; ++turn) {
+    const at::Tensor features = numbers({3, 64, 4096}, turn);
+    const Indices samples = {0, 7, static_cast<std::int64_t>(turn)};
+    EXPECT_TRUE(are_same_bits(disk.send(features, samples),
+                              memory.send(features, samples)));
+  }
+  EXPECT_EQ(difference_of_ends(disk), "");
+  EXPECT_EQ(disk.sender->bytes(), 0);
+  EXPECT_EQ(memory.sender->bytes(), 20 << 20);
+}
+
+TEST(Delta, GoesOnFromItsStateOnDisk) {
+  const Stream whole(codec_of(4, 1, 20), kLarge);
+  whole.send(numbers({3, 64, 4096}), {1, 2, 3});
+  const NamedTensors state = whole.sender->state();
+  // What is saved doesn't move with what is kept.
+  const at::Tensor features = numbers({3, 64, 4096}, 2);
+  const at::Tensor expected = whole.send(features, {3, 2, 9});
+  for (const std::int64_t limit_mb : {20, 1}) {
+    const Stream again(codec_of(4, limit_mb, 20), kLarge);
+    again.sender->restore(state);
+    again.receiver->restore(state);
+    EXPECT_TRUE(again.send(features, {3, 2, 9}).equal(expected)) << limit_mb;
+  }
+}
+
+TEST(Delta, RefusesMoreOfTheDiskThanItsLimit) {
+  EXPECT_NO_THROW(Stream(codec_of(4, 1, 20), kLarge));
+  EXPECT_THROW(Stream(codec_of(4, 1, 19), kLarge), UserError);
+}
+
+// Each tensor has a table; what comes can't make an end keep more of them.
+TEST(Delta, LimitsHoldForAllTensorsTogether) {
+  const CodecSite site{.features = {64, 256}, .samples = kSamples};
+  const Stream sender(codec_of(4, 1, 4), site);  // 1.25 MB each
+  const Stream receiver(codec_of(4, 1, 2), site);
+  Message message;
+  const at::Tensor features = numbers({2, 64, 256});
+  pack({features, features}, "h",
+       {sender.codec.get(), sender.sender.get(), 0, at::arange(2)}, message);
+  EXPECT_NO_THROW(
+      unpack(message, "h", {sender.codec.get(), sender.receiver.get(), 0, {}}));
+  EXPECT_THROW(unpack(message, "h",
+                      {receiver.codec.get(), receiver.receiver.get(), 0, {}}),
+               LinkError);
 }
 
 TEST(Delta, HasThreeNumbersOfBits) {
