@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/about.h"
 #include "experiments/config/manual/catalog.h"
 #include "experiments/config/manual/manual.h"
 #include "experiments/config/manual/resume_classes.h"
@@ -39,6 +40,7 @@ void help_config() {
     if (key.with.empty()) always.push_back(key.doc);
   fmt::print("{}", config_manual(with_resume_classes(always)));
   for (const ListedTable& table : listed_tables()) print_keys_of(table);
+  fmt::print("\n{}", config_manual(about_keys()));
   fmt::print("{}", resume_classes_text());
   fmt::print(
       R"(
