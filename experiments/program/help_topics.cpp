@@ -10,7 +10,6 @@
 #include "experiments/config/manual/catalog.h"
 #include "experiments/config/manual/manual.h"
 #include "experiments/config/manual/resume_classes.h"
-#include "experiments/config/presets/presets.h"
 #include "experiments/config/presets/published.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/faults/injection.h"
@@ -192,7 +191,7 @@ std::string text_about_key(const std::string& written,
 std::string text_about(const std::string& name,
                        const std::vector<std::string>& others) {
   const std::vector<NamedRow> rows = named_rows();
-  const std::vector<PublishedSystem> systems = published_systems();
+  const std::vector<PublishedSystem>& systems = published_systems().systems;
   const std::string listed = rows_matching(name, rows);
   std::string keys;
   std::vector<std::string> paths;
