@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "experiments/config/manual/catalog.h"
-#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "experiments/program/help_topics.h"
 
 namespace sluice {

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/about.h"
 #include "experiments/config/manual/catalog.h"
 #include "experiments/config/manual/manual.h"
 #include "experiments/config/manual/resume_classes.h"
-#include "experiments/config/presets/presets.h"
 #include "experiments/config/presets/published.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/faults/injection.h"
@@ -39,6 +39,7 @@ void help_config() {
     if (key.with.empty()) always.push_back(key.doc);
   fmt::print("{}", config_manual(with_resume_classes(always)));
   for (const ListedTable& table : listed_tables()) print_keys_of(table);
+  fmt::print("\n{}", config_manual(about_keys()));
   fmt::print("{}", resume_classes_text());
   fmt::print(
       R"(
@@ -190,7 +191,7 @@ std::string text_about_key(const std::string& written,
 std::string text_about(const std::string& name,
                        const std::vector<std::string>& others) {
   const std::vector<NamedRow> rows = named_rows();
-  const std::vector<PublishedSystem> systems = published_systems();
+  const std::vector<PublishedSystem>& systems = published_systems().systems;
   const std::string listed = rows_matching(name, rows);
   std::string keys;
   std::vector<std::string> paths;

@@ -3,7 +3,7 @@
 
 #include "experiments/config/manual/catalog.h"
 #include "experiments/config/manual/manual.h"
-#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/help/axes_table.h"
 #include "experiments/program/help/method_page.h"

@@ -22,16 +22,44 @@ SYSTEM = {
     "name": "Greedy",
     "rows": ["heads linear"],
     "keys": 'boundary = {policy = "local_loss", head = {name = "linear"}}',
-    "config": "small/greedy",
     "tests": ["tests/greedy_test.cpp Greedy.Learns"],
     "study": "cards/greedy.toml",
 }
 FILES = {
     "tests/greedy_test.cpp": "TEST(Greedy, Learns) {\n",
     "experiments/configs/cards/greedy.toml": "",
-    "experiments/configs/small/base.toml": '[boundary]\nhead = {name = "linear"}\n',
-    "experiments/configs/small/greedy.toml":
-        'extends = ["base.toml"]\n[boundary]\npolicy = "local_loss"\n',
+    "experiments/configs/small/greedy.toml": """
+extends = ["base.toml"]
+
+[boundary]
+policy = "local_loss"
+head = {name = "linear", hidden = 3}
+
+[about]
+name = "Greedy"
+paper = '''
+Someone,
+2020'''
+group = "Local losses"
+summary = "blocks that learn by themselves"
+keys = ["boundary.policy", "boundary.head.name"]
+rows = ["heads linear"]
+tests = ["tests/greedy_test.cpp Greedy.Learns"]
+""",
+    "experiments/configs/small/plain.toml": "blocks = 2\n",
+    "scripts/coverage.toml": """
+basics = ["heads conv"]
+
+[[group]]
+title = "Local losses"
+
+[[group.system]]
+name = "Bio"
+state = "not yet"
+
+[[group]]
+title = "Pipelines"
+""",
 }
 
 
@@ -74,22 +102,25 @@ class Coverage(unittest.TestCase):
                          ["basics: `sluice list heads` has no 'conv'"])
 
     def test_a_key_that_is_gone_is_found(self):
-        self.assert_found("the program has no key 'reach'", config=None,
+        self.assert_found("the program has no key 'reach'",
                           keys="boundary = {reach = 1}")
 
     def test_a_value_that_is_gone_is_found(self):
-        self.assert_found("the program knows no policy = 'greedy'", config=None,
+        self.assert_found("the program knows no policy = 'greedy'",
                           keys='boundary = {policy = "greedy"}')
 
-    def test_a_config_that_is_gone_is_found(self):
-        self.assert_found("there is no config experiments/configs/small/gone.toml",
-                          config="small/gone")
-
-    def test_a_config_that_says_something_else_is_found(self):
-        keys = 'boundary = {policy = "backprop"}'
-        self.assert_found(
-            f"experiments/configs/small/greedy.toml doesn't say: {keys}",
-            keys=keys)
+    def test_a_config_with_a_table_about_is_a_system_of_its_group(self):
+        groups, basics = coverage.read(self.root)
+        self.assertEqual(basics, ["heads conv"])
+        local, pipelines = groups
+        self.assertEqual(pipelines, {"title": "Pipelines", "system": []})
+        bio, greedy = local["system"]
+        self.assertEqual(bio, {"name": "Bio", "state": "not yet"})
+        self.assertEqual(greedy, {
+            "name": "Greedy", "paper": "Someone, 2020", "config": "small/greedy",
+            "rows": ["methods greedy", "heads linear"],
+            "keys": 'boundary = {policy = "local_loss", head = {name = "linear"}}',
+            "tests": SYSTEM["tests"]})
 
     def test_a_test_that_is_gone_is_found(self):
         for test in ("tests/greedy_test.cpp Greedy.Forgets",
@@ -115,7 +146,7 @@ class Coverage(unittest.TestCase):
 
     def test_the_page_has_every_system_in_its_state(self):
         systems = [SYSTEM, {"name": "Later", "state": "not yet"},
-                   {"name": "Never", "state": "left out", "why": "no reason"}]
+                   {"name": "Never", "state": "left out", "note": "no reason"}]
         page = coverage.page([{"title": "Local losses", "system": systems}],
                              coverage.Program(ROWS, MANUAL))
         built, rest = page.split("## Not yet")

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/about.h"
 #include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/nesting.h"
 #include "experiments/config/files/run_config.h"
@@ -100,6 +101,7 @@ class ExtendedFile {
       throw UserError(
           "{}: extends: the files that {} extends have more than {} values",
           path, chain.front(), kMostValues);
+    take_about(root);
     return root;
   }
 

@@ -10,10 +10,11 @@ namespace sluice {
 /// file or a list of files relative to this one, names what it starts from:
 /// later files win over earlier ones, the file itself over all; tables are
 /// merged key by key, everything else (lists too) is replaced; each file is a
-/// layer of its own. The result has no key `extends`. A run's config that is
-/// older than a key says what the run had in its place (run_config.h). Throws
-/// UserError as read_toml_file() does, for a file that inherits from itself,
-/// and for more than 256 files, 32 files in a chain, or kMostValues values.
+/// layer of its own. The result has no key `extends` and no table [about],
+/// which is of each file alone. A run's config that is older than a key says
+/// what the run had in its place (run_config.h). Throws UserError as
+/// read_toml_file() does, for a file that inherits from itself, and for more
+/// than 256 files, 32 files in a chain, or kMostValues values.
 ConfigNode read_config_file(const std::string& path);
 
 /// Lays a file over the one that it extends, as a later layer: what is in

@@ -1,13 +1,34 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "experiments/config/files/about.h"
+#include "lib/base/config_node.h"
+#include "lib/base/table.h"
+
 namespace sluice {
 
-/// A published system, as scripts/coverage.toml has it.
+/// A config under experiments/configs with a table [about], as it was when the
+/// program was built.
+struct PublishedConfig {
+  std::string file = {};  ///< "pipelines/gpipe"
+  About about = {};
+  ConfigNode keys = {};  ///< the part of the config that about.keys names
+
+  /// Name in `sluice list methods`: "gpipe".
+  std::string_view name() const;
+  /// Keys as lines of TOML.
+  std::string config() const;
+  /// Whether it says how replicas work together.
+  bool is_of_replicas() const { return keys.find("replicas") != nullptr; }
+};
+
+/// A published system: a config that has its name, or an entry of
+/// scripts/coverage.toml.
 struct PublishedSystem {
   std::string name = {};        ///< "Overlapping local updates"
   std::string paper = {};       ///< "Laskin et al. 2020, arXiv:2012.03837"
@@ -23,8 +44,30 @@ struct PublishedSystem {
   bool is_built() const { return state == "built"; }
 };
 
-/// All systems, in the order of scripts/coverage.toml.
-std::vector<PublishedSystem> published_systems();
+/// Text of a config, and its path: "pipelines/gpipe".
+struct ConfigText {
+  std::string_view file = {};
+  std::string_view text = {};
+};
+
+struct PublishedSystems {
+  std::vector<PublishedConfig> configs = {};  ///< by group, then by name
+  std::vector<PublishedSystem> systems = {};  ///< those of configs first
+};
+
+/// Reads the configs and `coverage`, the text of scripts/coverage.toml. Throws
+/// UserError for a group that isn't there, and for keys that a config doesn't
+/// have.
+PublishedSystems read_published_systems(std::string_view coverage,
+                                        std::span<const ConfigText> configs);
+
+/// All configs and systems that the program was built with.
+const PublishedSystems& published_systems();
+
+/// Names for what policies, pipelines, corrections, replica policies and
+/// compressors make together: the configs with a summary.
+using PresetRow = Row<const PublishedConfig*>;
+std::span<const PresetRow> presets();
 
 /// The way in which a typed text names something.
 enum class NameMatch : std::uint8_t { none, begins, whole };

@@ -1,6 +1,7 @@
 #include "experiments/program/help/method_examples.h"
 
 #include <cstdint>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,9 @@ MethodExample example_of(const PolicyRow& row) {
 }
 
 MethodExample example_of(const PresetRow& row) {
-  return {.keys = std::string(row.make.config), .model = row.make.model};
+  const ConfigNode& model = row.make->about.model;
+  const bool is_any = std::holds_alternative<std::monostate>(model.value);
+  return {.keys = row.make->config(), .model = is_any ? "" : model.literal()};
 }
 
 Experiment example_experiment(const MethodExample& example, ExampleShape shape,

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "experiments/config/experiment.h"
-#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "lib/boundaries/boundary.h"
 
 namespace sluice {
@@ -14,7 +13,7 @@ namespace sluice {
 /// for; empty: any.
 struct MethodExample {
   std::string keys = {};
-  std::string_view model = {};
+  std::string model = {};
 };
 
 /// Example of a policy, which stands at every boundary.

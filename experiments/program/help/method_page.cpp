@@ -11,7 +11,6 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
-#include "experiments/config/presets/presets.h"
 #include "experiments/config/presets/published.h"
 #include "experiments/planner/method_axes.h"
 #include "experiments/program/help/axes_table.h"
@@ -147,7 +146,7 @@ std::string axes_of(const MethodExample& example) {
 std::string tests_of(std::string_view name) {
   const std::string row = fmt::format("methods {}", name);
   std::string tests;
-  for (const PublishedSystem& system : published_systems())
+  for (const PublishedSystem& system : published_systems().systems)
     if (std::find(system.rows.begin(), system.rows.end(), row) !=
         system.rows.end())
       for (const std::string& test : system.tests)
@@ -195,20 +194,19 @@ std::string indented(std::string_view lines) {
 }
 
 std::string page_of(const PresetRow& row) {
-  const Preset& preset = row.make;
+  const PublishedConfig& config = *row.make;
   const MethodExample example = example_of(row);
   std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
-  text += paragraph("source", preset.source);
-  text += paragraph("kept", preset.kept);
-  text += paragraph("staleness", preset.staleness);
+  text += paragraph("source", config.about.source);
+  text += paragraph("kept", config.about.kept);
+  text += paragraph("staleness", config.about.staleness);
   text += axes_of(example);
-  if (!preset.is_of_replicas())
+  if (!config.is_of_replicas())
     text += paragraph("speed-up", speed_ups_of(example));
   text += paragraph("tests", tests_of(row.name));
-  text +=
-      fmt::format("\nIn a config, as in experiments/configs/{}/{}.toml:\n\n{}",
-                  preset.folder(), row.name, indented(preset.config));
-  if (preset.is_of_replicas())
+  text += fmt::format("\nIn a config, as in experiments/configs/{}.toml:\n\n{}",
+                      config.file, indented(config.config()));
+  if (config.is_of_replicas())
     return text.append(kReplicasLegend) + timeline_of_replicas(example);
   return text.append(kLegend) + timeline_of(example);
 }

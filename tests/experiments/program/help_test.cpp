@@ -97,7 +97,7 @@ TEST(Help, UnknownKeyShowsTheNearest) {
 
 TEST(Help, HelpOfEveryPublishedSystemHasItsKeysOrWhereTheyAre) {
   int built = 0;
-  for (const PublishedSystem& system : published_systems()) {
+  for (const PublishedSystem& system : published_systems().systems) {
     SCOPED_TRACE(system.name);
     const std::string page = text_about(system.name, {});
     EXPECT_THAT(page, AllOf(HasSubstr(system.name), HasSubstr(system.paper)));

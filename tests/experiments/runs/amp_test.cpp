@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
@@ -35,7 +35,7 @@ std::string net(const std::string& lines) {
 }
 
 std::string preset() {
-  return net(std::string(find_row(presets(), "amp", "preset").make.config));
+  return net(find_row(presets(), "amp", "preset").make->config());
 }
 
 std::string by_blocks(const std::string& more = "") {

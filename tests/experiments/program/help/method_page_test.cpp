@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/presets/presets.h"
+#include "experiments/config/presets/published.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
 #include "tests/experiments/helpers/program.h"
@@ -31,12 +31,11 @@ TEST(MethodPage, IsThereForEveryMethod) {
 TEST(MethodPage, IsThereForEveryPreset) {
   for (const PresetRow& row : presets()) {
     const std::string text = method_page(row.name);
-    EXPECT_THAT(text, HasSubstr(std::string(row.make.folder()) + "/" +
-                                std::string(row.name) + ".toml"));
+    EXPECT_THAT(text, HasSubstr(row.make->file + ".toml"));
     EXPECT_THAT(text, HasSubstr("\ncomputation  ")) << text;
     EXPECT_THAT(text, HasSubstr("\nsends        ")) << text;
     EXPECT_THAT(text, HasSubstr("\nkeeps        ")) << text;
-    if (row.make.is_of_replicas()) {
+    if (row.make->is_of_replicas()) {
       EXPECT_THAT(text, HasSubstr("block 1.2  | F")) << text;
       EXPECT_THAT(text, HasSubstr(" S")) << text;
       EXPECT_THAT(text, HasSubstr("    [replicas]\n    count = 4\n"));
@@ -51,7 +50,7 @@ TEST(MethodPage, IsThereForEveryPreset) {
 TEST(MethodPage, MethodPageOfAPresetSaysWhereItsConfigIs) {
   const std::string page = method_page("auto_assist");
   EXPECT_THAT(page, HasSubstr("quickstart/auto_assist.toml"));
-  EXPECT_THAT(page, HasSubstr("    [data]\n    assist = {acceptance = 0.3"));
+  EXPECT_THAT(page, HasSubstr("    [data.assist]\n    acceptance = 0.3"));
   EXPECT_THAT(
       page,
       HasSubstr("AutoAssist.AssistantOfAcceptanceOneHasTheBitsWithoutIt"));
