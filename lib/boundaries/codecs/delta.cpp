@@ -452,9 +452,10 @@ class DeltaEnd final : public CodecEnd {
 
   SampleTable& table_for(const std::string& tensor, std::int64_t numbers,
                          const c10::Device& device) {
+    const bool has_room = fits_in_memory(numbers);
     SampleTable& table = tables_[tensor];
     if (!table.rows.defined()) {
-      table.on_disk = !fits_in_memory(numbers);
+      table.on_disk = !has_room;
       table.rows =
           table.on_disk
               ? zeros_on_disk(site_.samples, numbers)
