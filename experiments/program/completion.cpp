@@ -102,14 +102,14 @@ Ways ways_of_keys(const std::string& typed) {
 /// Completions of the value of the key written as `written`.
 Ways ways_of_values(const std::string& written) {
   const std::string path = key_of_all(written);
+  const std::string begin = written + "=";
   Ways ways;
   for (const KnownKey& key : known_keys()) {
     if (key.doc.path != path) continue;
     for (const std::string& value : key.doc.choices)
-      add_once(written + "=" + value, ways);
+      add_once(begin + value, ways);
     if (key.doc.type == "boolean")
-      for (const char* value : {"true", "false"})
-        add_once(written + "=" + value, ways);
+      for (const char* value : {"true", "false"}) add_once(begin + value, ways);
   }
   return ways;
 }
