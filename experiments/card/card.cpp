@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/about.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/toml.h"
 #include "experiments/config/run_name.h"
@@ -114,7 +115,8 @@ bool is_card(const std::string& path) {
 }
 
 Card read_card(const std::string& path) {
-  const ConfigNode root = read_toml_file(path);
+  ConfigNode root = read_toml_file(path);
+  take_about(root);
   const fs::path file(path);
   Card card{.name = file.stem().string(), .path = path};
   if (const std::string problem = problem_of_name(card.name); !problem.empty())

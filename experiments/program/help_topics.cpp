@@ -158,7 +158,9 @@ std::span<const HelpTopic> help_topics() {
 }
 
 std::string text_about_key(const std::string& key) {
-  return text_about_key(key, known_keys());
+  std::vector<KnownKey> known = known_keys();
+  for (const KeyDoc& doc : about_keys()) known.push_back({doc, {}});
+  return text_about_key(key, known);
 }
 
 std::string text_about_key(const std::string& written,

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -158,9 +159,17 @@ PublishedSystems read_published_systems(std::string_view coverage,
               return std::tuple(group_of(a), a.name()) <
                      std::tuple(group_of(b), b.name());
             });
-  for (const PublishedConfig& config : published.configs)
+  std::map<std::string_view, std::string_view> files;  // by method's name
+  for (const PublishedConfig& config : published.configs) {
+    const auto [other, is_new] = files.emplace(config.name(), config.file);
+    if (!is_new && !config.about.summary.empty())
+      throw UserError(
+          "experiments/configs/{}.toml: the method '{}' is "
+          "experiments/configs/{}.toml already: name one of the files otherwise",
+          config.file, config.name(), other->second);
     if (!config.about.name.empty())
       published.systems.push_back(system_of(config));
+  }
   std::move(file.systems.begin(), file.systems.end(),
             std::back_inserter(published.systems));
   return published;

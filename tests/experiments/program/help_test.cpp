@@ -158,6 +158,8 @@ TEST_F(Program, HelpListsTopicsAndCommands) {
   EXPECT_THAT(sluice("help run").text, HasSubstr("--fast-dev-run"));
   EXPECT_THAT(sluice("help data order").text, HasSubstr("--with"));
   EXPECT_THAT(sluice("help config lr").text, HasSubstr("optimizer.lr"));
+  EXPECT_THAT(sluice("help config about").text,
+              HasSubstr("section of docs/coverage.md"));
   EXPECT_THAT(sluice("help InfoPro").text, HasSubstr("infopro"));
   const Outcome wrong = sluice("help pipedraem");
   EXPECT_EQ(wrong.status, 2);

@@ -2,14 +2,13 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
 
 namespace sluice::published_test {
@@ -17,6 +16,7 @@ namespace sluice::published_test {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 constexpr std::string_view kCoverageText = R"(
 [[group]]
@@ -104,6 +104,17 @@ TEST(Published, KeysThatTheConfigLacksAreRefused) {
             "'boundary.policy'");
 }
 
+TEST(Published, ASecondFileOfAMethodIsRefused) {
+  constexpr const char* kText = "[about]\ngroup = 'Bytes'\nsummary = 'x'\n";
+  const std::vector<ConfigText> twice = {{"a/b", kText}, {"c/b", kText}};
+  EXPECT_THAT(
+      [&] {
+        read_published_systems("[[group]]\ntitle = 'Bytes'\n", twice);
+      },
+      ThrowsMessage<UserError>(HasSubstr(
+          "c/b.toml: the method 'b' is experiments/configs/a/b.toml")));
+}
+
 TEST(Published, AGroupThatIsNotThereIsRefused) {
   EXPECT_THAT(refusal_of("[about]\ngroup = 'Byte'"),
               HasSubstr("a/b.toml: about.group: there is no 'Byte'"));
@@ -116,9 +127,7 @@ TEST(Published, EveryConfigWithATableAboutIsOneOfThem) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;
-    std::ifstream in(entry.path());
-    const std::string text(std::istreambuf_iterator<char>(in), {});
-    if (text.find("\n[about]\n") != std::string::npos)
+    if (read_toml_file(entry.path().string()).find("about") != nullptr)
       files.insert(
           fs::relative(entry.path(), folder).replace_extension().string());
   }
