@@ -116,10 +116,10 @@ const at::Tensor& the_only(const Tensors& tensors) {
   return tensors.front();
 }
 
-enum class Half : std::uint8_t { encoder, decoder };
+enum class CutHalf : std::uint8_t { encoder, decoder };
 
-std::shared_ptr<ChannelMap> map_of(Half half, const CodeShape& shape) {
-  if (half == Half::encoder)
+std::shared_ptr<ChannelMap> map_of(CutHalf half, const CodeShape& shape) {
+  if (half == CutHalf::encoder)
     return std::make_shared<ChannelMap>(shape.width, shape.rank,
                                         /*has_bias=*/false, shape.is_map);
   return std::make_shared<ChannelMap>(shape.rank, shape.width,
@@ -130,7 +130,7 @@ std::shared_ptr<ChannelMap> map_of(Half half, const CodeShape& shape) {
 /// names that the layer's tensors have without it.
 class LayerAtCut final : public Layer {
  public:
-  LayerAtCut(std::shared_ptr<Layer> layer, Half half, const CodeShape& shape,
+  LayerAtCut(std::shared_ptr<Layer> layer, CutHalf half, const CodeShape& shape,
              std::uint64_t key)
       : layer_(std::move(layer)),
         map_(map_of(half, shape)),
@@ -144,7 +144,7 @@ class LayerAtCut final : public Layer {
       register_buffer(item.key(), item.value());
     for (const auto& item : layer_->named_children())
       register_module(item.key(), item.value());
-    register_module(half == Half::encoder ? "cut_encoder" : "cut_decoder",
+    register_module(half == CutHalf::encoder ? "cut_encoder" : "cut_decoder",
                     map_);
   }
 
@@ -156,11 +156,11 @@ class LayerAtCut final : public Layer {
   void initialise(std::uint64_t key) override {
     layer_->initialise(key);
     const at::Tensor rows = drawn_rows(shape_, key_);
-    map_->set(half_ == Half::encoder ? rows : rows.t());
+    map_->set(half_ == CutHalf::encoder ? rows : rows.t());
   }
 
   Tensors forward(const Tensors& inputs, const Pass& pass) override {
-    if (half_ == Half::encoder)
+    if (half_ == CutHalf::encoder)
       return {map_->forward(the_only(layer_->forward(inputs, pass)))};
     return layer_->forward({map_->forward(the_only(inputs))}, pass);
   }
@@ -168,7 +168,7 @@ class LayerAtCut final : public Layer {
  private:
   std::shared_ptr<Layer> layer_;
   std::shared_ptr<ChannelMap> map_;
-  Half half_;
+  CutHalf half_;
   CodeShape shape_;
   std::uint64_t key_;
 };
@@ -211,13 +211,13 @@ void add_layers(const LowRankOptions& options, LayerSpec& below,
   above.name += fmt::format(", {} channels of {}", width, shape.rank);
   for (LayerSpec* layer : {&below, &above})
     layer->flops += multiply_adds(shape, features);
-  const auto with_half = [&](LayerSpec& layer, Half half) {
+  const auto with_half = [&](LayerSpec& layer, CutHalf half) {
     layer.make = [make = layer.make, half, shape, key] {
       return std::make_shared<LayerAtCut>(make(), half, shape, key);
     };
   };
-  with_half(below, Half::encoder);
-  with_half(above, Half::decoder);
+  with_half(below, CutHalf::encoder);
+  with_half(above, CutHalf::decoder);
 }
 
 /// Names of the codecs that a code may have: those without options.
