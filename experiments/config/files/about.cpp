@@ -60,8 +60,8 @@ void About::describe(Fields& fields) {
       {.text = "A small model that the system is for, where not any will do."});
   if (!std::holds_alternative<std::monostate>(model.value) &&
       !std::holds_alternative<ConfigNode::Table>(model.value))
-    fields.reject("model", fmt::format("expected a table, got {}",
-                                       model.literal()));
+    fields.reject("model",
+                  fmt::format("expected a table, got {}", model.literal()));
   fields.key("tests", tests,
              {.text = "its invariants and its oracle: \"FILE SUITE.TEST\""});
   text_key(fields, "study", study, "a card or sweep of experiments/configs");

@@ -165,7 +165,8 @@ PublishedSystems read_published_systems(std::string_view coverage,
     if (!is_new && !config.about.summary.empty())
       throw UserError(
           "experiments/configs/{}.toml: the method '{}' is "
-          "experiments/configs/{}.toml already: name one of the files otherwise",
+          "experiments/configs/{}.toml already: name one of the files "
+          "otherwise",
           config.file, config.name(), other->second);
     if (!config.about.name.empty())
       published.systems.push_back(system_of(config));

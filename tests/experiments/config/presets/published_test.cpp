@@ -108,9 +108,7 @@ TEST(Published, ASecondFileOfAMethodIsRefused) {
   constexpr const char* kText = "[about]\ngroup = 'Bytes'\nsummary = 'x'\n";
   const std::vector<ConfigText> twice = {{"a/b", kText}, {"c/b", kText}};
   EXPECT_THAT(
-      [&] {
-        read_published_systems("[[group]]\ntitle = 'Bytes'\n", twice);
-      },
+      [&] { read_published_systems("[[group]]\ntitle = 'Bytes'\n", twice); },
       ThrowsMessage<UserError>(HasSubstr(
           "c/b.toml: the method 'b' is experiments/configs/a/b.toml")));
 }
