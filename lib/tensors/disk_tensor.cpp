@@ -56,8 +56,10 @@ at::Tensor zeros_on_disk(std::int64_t rows, std::int64_t numbers) {
   const std::string folder = temporary_root();
   void* const memory = NamelessFile(folder).map(bytes);
   if (memory == MAP_FAILED)
-    throw UserError("'{}': {} bytes for activations can't be kept there: {}",
-                    folder, bytes, errno_text());
+    throw UserError(
+        "'{}': {} bytes for activations can't be kept there: {}; set TMPDIR to "
+        "a folder with room",
+        folder, bytes, errno_text());
   return at::from_blob(
       memory, {rows, numbers},
       [bytes](void* mapped) { ::munmap(mapped, bytes); }, options);
