@@ -19,12 +19,12 @@ namespace sluice {
 namespace {
 
 namespace jit = torch::jit;
-using Names = std::set<std::string, std::less<>>;
+using OpSet = std::set<std::string, std::less<>>;
 
 /// What the language itself is made of ("prim"). Nothing that prints, calls
 /// Python or another process, or is made by optimizations.
-const Names& language_operators() {
-  static const Names names = {"Constant",
+const OpSet& language_operators() {
+  static const OpSet names = {"Constant",
                               "GetAttr",
                               "SetAttr",
                               "hasattr",
@@ -96,8 +96,8 @@ const Names& language_operators() {
 
 /// Among ATen's names with one "_" before them, LibTorch's internals, those
 /// that torch.jit.script writes for what torch.nn and the language have.
-const Names& internals_in_scripts() {
-  static const Names names = {"_addmm_activation",
+const OpSet& internals_in_scripts() {
+  static const OpSet names = {"_addmm_activation",
                               "_assert_tensor_metadata",
                               "_batch_norm_impl_index",
                               "_cast_Byte",
@@ -155,8 +155,8 @@ const Names& internals_in_scripts() {
 
 /// Operators of ATen that reach files, the process-wide generator, other
 /// storage than a tensor's, or the autograd of others.
-const Names& operators_that_reach_out() {
-  static const Names names = {
+const OpSet& operators_that_reach_out() {
+  static const OpSet names = {
       "Generator",   "backward",          "from_file",     "initial_seed",
       "manual_seed", "pin_memory",        "record_stream", "resize_",
       "resize_as_",  "resize_as_sparse_", "save",          "seed",
