@@ -16,12 +16,15 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 22> kNoNumbers = {
-    "name",       "engine",   "transport",    "threads",    "log_every",
-    "slack",      "timeout",  "allocator",    "checkpoint", "hashes",
-    "on_failure", "restarts", "on_nan",       "reconnect",  "trace",
-    "forecast",   "cuda_ipc", "equal_builds", "logger",     "gradient_norms",
-    "mps",        "graphs"};
+constexpr std::array<std::string_view, 23> kNoNumbers = {
+    "name",     "engine",           "transport",
+    "threads",  "log_every",        "slack",
+    "timeout",  "allocator",        "checkpoint",
+    "hashes",   "on_failure",       "restarts",
+    "on_nan",   "reconnect",        "trace",
+    "forecast", "cuda_ipc",         "equal_builds",
+    "logger",   "gradient_norms",   "mps",
+    "graphs",   "checkpoint_layers"};
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
 constexpr std::array<std::string_view, 6> kNoNumbersOfData = {
     "root", "prefetch", "workers", "on_device", "tokenizer_model", "cache"};

@@ -107,6 +107,14 @@ void Settings::describe(Fields& fields) {
                       "where nets are small; the same bits. Takes memory for "
                       "each batch in flight, and has not been tried on a real "
                       "GPU"});
+  fields.key("checkpoint_layers", checkpoint_layers,
+             {.text = "memory for time: of every so many layers a training "
+                      "forward keeps the inputs alone, and the backward runs "
+                      "them again; the same bits. 0: it keeps all that the "
+                      "backward needs",
+              .unit = "layers",
+              .min = 0,
+              .max = 1e6});
   fields.key("epochs", epochs,
              {.text = "length of the training: batches trained on, of all "
                       "replicas, over those of the split",

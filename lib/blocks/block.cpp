@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/checkpointed.h"
 #include "lib/blocks/graphed_forward.h"
 #include "lib/tensors/gpu/device_graph.h"
 #include "lib/tensors/pack.h"
@@ -62,8 +63,9 @@ void Block::use_graphs() {
 Tensors Block::forward(const Tensors& inputs, Pass pass) {
   set_training(pass.training);
   const bool is_captured = pass.draws != nullptr;
-  if (!graphs_ || is_captured || !pass.training || !at::GradMode::is_enabled())
-    return run_layers(inputs, pass);
+  const bool has_graph = pass.training && at::GradMode::is_enabled();
+  if (checkpointed_ > 0 && has_graph) return run_segments(inputs, pass);
+  if (!graphs_ || is_captured || !has_graph) return run_layers(inputs, pass);
   return graphs_->forward(*this, inputs, pass,
                           [&] { return run_layers(inputs, pass); });
 }
@@ -76,6 +78,21 @@ Tensors Block::run_layers(const Tensors& inputs, Pass pass) {
     values = layers_[i]->forward(values, pass);
     // A later layer may still see the input, through a view of it.
     unchanged.check(fmt::format("layer {} of block {}", pass.layer, block_));
+  }
+  return values;
+}
+
+Tensors Block::run_segments(const Tensors& inputs, Pass pass) {
+  Tensors values = inputs;
+  const WriteCheck unchanged({&inputs});
+  const auto count = std::ssize(layers_);
+  for (std::int64_t first = 0; first < count; first += checkpointed_) {
+    const auto begin = layers_.begin() + first;
+    const Layers segment(begin, begin + std::min(checkpointed_, count - first));
+    pass.layer = first_layer_ + first;
+    values = run_checkpointed(segment, pass, values, device_);
+    unchanged.check(fmt::format("one of the layers from {} on of block {}",
+                                pass.layer, block_));
   }
   return values;
 }
@@ -98,6 +115,7 @@ Tensors Block::inverse(const Tensors& outputs, Pass pass) {
 Block Block::twin() const {
   Block twin(block_, first_layer_, make_, format_, device_);
   if (graphs_) twin.use_graphs();
+  twin.checkpoint_every(checkpointed_);
   return twin;
 }
 
@@ -111,11 +129,13 @@ void Block::share_weights(const Block& twin) {
     parameters_[i].second.set_data(twin.parameters_[i].second.variable_data());
 }
 
-BufferGuard::BufferGuard(const Block& block)
-    : buffers_(values_of(block.buffers())) {
+BufferGuard::BufferGuard(Tensors buffers) : buffers_(std::move(buffers)) {
   for (const at::Tensor& buffer : buffers_)
     before_.push_back(buffer.detach().clone());
 }
+
+BufferGuard::BufferGuard(const Block& block)
+    : BufferGuard(values_of(block.buffers())) {}
 
 BufferGuard::~BufferGuard() {
   // A graph may hold a buffer, and would refuse one that was seen to change.

@@ -17,8 +17,6 @@ enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
 class GraphedForward;
 
-using Layers = std::vector<std::shared_ptr<Layer>>;
-
 /// Consecutive layers of a model. Used by one thread.
 class Block {
  public:
@@ -53,6 +51,10 @@ class Block {
   /// Makes training forwards and their backwards replays of graphs from now on,
   /// those of later twins too. Does nothing where the device has none.
   void use_graphs();
+  /// Training forwards keep the inputs of every `layers` layers alone from now
+  /// on, and their backwards run these again (run_checkpointed()); those of
+  /// later twins too. 0: they keep all.
+  void checkpoint_every(std::int64_t layers) { checkpointed_ = layers; }
 
   int index() const { return block_; }
   /// Device of the block's weights, on which its inputs must lie.
@@ -62,6 +64,7 @@ class Block {
  private:
   void set_training(bool training);
   Tensors run_layers(const Tensors& inputs, Pass pass);
+  Tensors run_segments(const Tensors& inputs, Pass pass);
 
   int block_;
   std::int64_t first_layer_;
@@ -72,13 +75,15 @@ class Block {
   NamedTensors parameters_;
   NamedTensors buffers_;
   bool training_ = true;
+  std::int64_t checkpointed_ = 0;
   std::shared_ptr<GraphedForward> graphs_;  // nullptr: none are used
 };
 
-/// Puts a block's buffers back as they were when it began: a second forward of
-/// a batch must not move BatchNorm's statistics again.
+/// Puts buffers, such as a block's, back as they were when it began: a second
+/// forward of a batch must not move BatchNorm's statistics again.
 class BufferGuard {
  public:
+  explicit BufferGuard(Tensors buffers);
   explicit BufferGuard(const Block& block);
   ~BufferGuard();
   BufferGuard(const BufferGuard&) = delete;

@@ -60,6 +60,8 @@ class Layer : public torch::nn::Module {
   virtual void initialise(std::uint64_t key);
 };
 
+using Layers = std::vector<std::shared_ptr<Layer>>;
+
 /// LibTorch's default distributions, drawn with a generator for each parameter
 /// (key and the parameter's name): weights of 2 or more dimensions and their
 /// biases uniform in +-1/sqrt(fan in); vectors called `weight` without such a

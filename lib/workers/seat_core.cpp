@@ -60,6 +60,7 @@ SeatCore::SeatCore(int seat, SeatSettings all_settings, SeatParts parts)
                "{} lower ends for {} phases", parts.lowers.size(),
                settings.plans.size());
   if (settings.options.graphs) block.use_graphs();
+  block.checkpoint_every(settings.options.checkpoint_layers);
   if (settings.optimizer.averages() && plan().replica == 1)
     evaluated.average_by(average_rule(settings));
   enter(0, 0);

@@ -28,6 +28,9 @@ struct SeatOptions {
   bool gradient_norms = false;
   /// A block on a GPU replays graphs of its operations (GraphedForward).
   bool graphs = false;
+  /// Blocks keep the inputs of every so many layers alone (run_checkpointed());
+  /// 0: all that their backwards need.
+  std::int64_t checkpoint_layers = 0;
 };
 
 }  // namespace sluice

@@ -33,6 +33,7 @@ constexpr std::array kResumeRows = {
     ResumeClass{"cuda_ipc", kFree},
     ResumeClass{"mps", kFree},
     ResumeClass{"graphs", kFree},
+    ResumeClass{"checkpoint_layers", kFree},
     ResumeClass{"threads", kFree, kLastBits},
     ResumeClass{"log_every", kFree},
     ResumeClass{"slack", kFree},

@@ -75,6 +75,10 @@ bool draws_by_generator(const Experiment& experiment) {
   return experiment.masks == Masks::generator;
 }
 
+bool runs_layers_again(const Experiment& experiment) {
+  return experiment.checkpoint_layers > 0;
+}
+
 struct Refusal {
   bool (*holds)(const Experiment& experiment) = nullptr;
   std::string_view why;  ///< with the remedy
@@ -99,6 +103,9 @@ constexpr std::array kRefusals = {
     Refusal{draws_by_generator,
             "masks = 1 draws on the CPU what the graph needs: set masks = 2, "
             "or leave it out"},
+    Refusal{runs_layers_again,
+            "a graph keeps what checkpoint_layers would make again: leave one "
+            "of the two out"},
 };
 
 }  // namespace

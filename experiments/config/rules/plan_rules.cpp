@@ -89,6 +89,21 @@ void check_look_ahead(const Experiment& experiment, const BlockPlan& block,
                     experiment.replicas.policy));
 }
 
+/// Checks that layers which are run again meet the weights of their forward.
+void check_checkpoints(const Experiment& experiment, const BlockPlan& block,
+                       const Fields& top) {
+  const WeightsAtBackward& weights = block.weights;
+  if (experiment.checkpoint_layers == 0 || !block.sees_old_weights() ||
+      !weights.of_today || weights.forwards_again)
+    return;
+  top.reject("checkpoint_layers",
+             fmt::format("block {} takes the activations of a batch's forward "
+                         "to other weights (weights = '{}'), and its layers "
+                         "run again would give those of the other weights: "
+                         "leave the key out, or choose other weights",
+                         block.block, weights.view));
+}
+
 /// Checks that views which predict weights have an optimizer with a velocity,
 /// and no correction that makes up for the same delay again.
 void check_view(const Experiment& experiment, const BlockPlan& block,
@@ -158,6 +173,7 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
                 const Fields& top) {
   for (const BlockPlan& block : plan.blocks) {
     check_view(experiment, block, top);
+    check_checkpoints(experiment, block, top);
     check_look_ahead(experiment, block, top);
   }
   for (const BlockPlan& block : plan.blocks)

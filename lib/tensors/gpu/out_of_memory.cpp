@@ -27,8 +27,8 @@ bool is_out_of_gpu_memory(const c10::Error& error) {
 UserError out_of_gpu_memory(const std::string& who, const c10::Device& device,
                             const c10::Error& error) {
   return UserError(
-      "{}: device '{}' has no memory left: make batch_size smaller, cut each "
-      "batch (pipeline.micro_batches, with pipeline.recompute = true), cut the "
+      "{}: device '{}' has no memory left: make batch_size smaller, set "
+      "checkpoint_layers = 1, cut each batch (pipeline.micro_batches), cut the "
       "model into more blocks, or give the block a GPU of its own (device). "
       "LibTorch says: {}",
       who, device.str(), error.what_without_backtrace());

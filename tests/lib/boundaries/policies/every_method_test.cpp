@@ -136,6 +136,16 @@ TEST_P(EveryMethod, X5_NothingMovesBeforeTheFirstSignal) {
   EXPECT_THAT(looks, testing::Each(testing::Gt(0)));
 }
 
+/// Whether a block takes old activations to weights that are not theirs.
+bool meets_other_weights(const Experiment& experiment) {
+  return std::any_of(
+      experiment.plans[0].blocks.begin(), experiment.plans[0].blocks.end(),
+      [](const BlockPlan& plan) {
+        return plan.sees_old_weights() && (plan.weights.view == "mixed" ||
+                                           plan.weights.view == "extrapolate");
+      });
+}
+
 TEST_P(EveryMethod, X6_KeepsNoMoreBatchesThanItsDelayAndOneMore) {
   const Experiment experiment = small_experiment(net());
   Training training(experiment);
@@ -151,6 +161,18 @@ TEST_P(EveryMethod, X6_KeepsNoMoreBatchesThanItsDelayAndOneMore) {
     EXPECT_LE(worker.graphs(), replays ? 0 : most);
   };
   training.train();
+}
+
+TEST_P(EveryMethod, X6_LayersThatRunAgainHaveTheSameBits) {
+  const std::string kept = "turns = 8\n" + net();
+  const std::string again = "checkpoint_layers = 1\n" + kept;
+  if (meets_other_weights(small_experiment(kept))) {
+    EXPECT_THAT([&] { small_experiment(again); },
+                testing::ThrowsMessage<UserError>(
+                    testing::HasSubstr("its layers run again")));
+    return;
+  }
+  EXPECT_EQ(difference(trained(again), trained(kept)), "");
 }
 
 TEST_P(EveryMethod, X7_EvaluationChangesNothing) {
