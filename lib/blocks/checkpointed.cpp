@@ -82,12 +82,13 @@ Tensors leaves_of(const Tensors& inputs) {
 }
 
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
+  /// Of lists it takes this type alone for tensors that have gradients.
   static Tensors forward(AutogradContext* ctx,
                          const c10::intrusive_ptr<Segment>& segment,
-                         const Tensors& inputs, const Tensors& /*parameters*/) {
+                         at::TensorList inputs, at::TensorList /*parameters*/) {
     ctx->saved_data["segment"] = c10::IValue::make_capsule(segment);
-    ctx->save_for_backward(inputs);
-    return segment->run(inputs);
+    ctx->save_for_backward(inputs.vec());
+    return segment->run(inputs.vec());
   }
 
   /// A gradient for each argument of forward(), in their order.
@@ -155,7 +156,9 @@ Tensors run_checkpointed(const Layers& layers, const Pass& pass,
   if (at::autocast::is_autocast_enabled(device.type()))
     segment->precision = Precision::bf16;
   segment->device = device.type();
-  return Checkpoint::apply(segment, inputs, segment->parameters());
+  const Tensors parameters = segment->parameters();
+  return Checkpoint::apply(segment, at::TensorList(inputs),
+                           at::TensorList(parameters));
 }
 
 }  // namespace sluice

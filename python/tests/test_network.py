@@ -164,6 +164,29 @@ def trained_layers(net):
             if name.startswith("layers.")}
 
 
+class Counted(nn.Linear):
+    forwards = 0
+
+    def forward(self, x):
+        Counted.forwards += 1
+        return super().forward(x)
+
+
+def test_layers_that_run_again_have_the_same_bits():
+    layers = with_dropout()
+    layers[0] = functools.partial(Counted, 16, 32)
+    for policy in POLICIES:
+        found, forwards = [], []
+        for every in (0, 1):
+            Counted.forwards = 0
+            with network(policy, layers=layers, checkpoint_layers=every) as net:
+                begin_with_initial(net)
+                found.append(trained(net)[1])
+            forwards.append(Counted.forwards)
+        assert same(*found), policy
+        assert forwards[1] >= forwards[0] + TURNS, policy
+
+
 class Tied(nn.Module):
     """Two layers with one weight; biases that are frozen; a constant."""
 
