@@ -35,7 +35,7 @@ struct Segment : torch::CustomClassHolder {
     return values;
   }
 
-  /// Those that are trained.
+  /// The trained ones.
   Tensors parameters() const {
     Tensors all;
     for (const auto& layer : layers)
@@ -82,7 +82,7 @@ Tensors leaves_of(const Tensors& inputs) {
 }
 
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
-  /// Of lists it takes this type alone for tensors that have gradients.
+  /// LibTorch looks for tensors with gradients in lists of this type alone.
   static Tensors forward(AutogradContext* ctx,
                          const c10::intrusive_ptr<Segment>& segment,
                          at::TensorList inputs, at::TensorList /*parameters*/) {

@@ -26,8 +26,8 @@ using testing::ThrowsMessage;
 
 constexpr std::int64_t kWidth = 32;
 
-/// Of two tensors: the first goes through a weight, a norm, a dropout and a
-/// bend, the second takes a little of it along.
+/// A layer of two tensors: the first goes through a weight, a norm, a dropout
+/// and a bend, the second takes a little of it along.
 struct TwoStreams final : Layer {
   TwoStreams() {
     register_module("linear", linear);
