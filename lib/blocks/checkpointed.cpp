@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include <ATen/autocast_mode.h>
@@ -35,12 +35,15 @@ struct Segment : torch::CustomClassHolder {
     return values;
   }
 
-  /// The trained ones.
+  /// The trained ones, each once, also where layers share it.
   Tensors parameters() const {
     Tensors all;
+    std::set<const c10::TensorImpl*> seen;
     for (const auto& layer : layers)
       for (const at::Tensor& parameter : layer->parameters())
-        if (parameter.requires_grad()) all.push_back(parameter);
+        if (parameter.requires_grad() &&
+            seen.insert(parameter.unsafeGetTensorImpl()).second)
+          all.push_back(parameter);
     return all;
   }
 

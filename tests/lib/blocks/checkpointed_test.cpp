@@ -165,6 +165,24 @@ TEST(CheckpointedLayers, RunAgainForEachBackward) {
                         plain.gradients[2]));
 }
 
+/// Multiplies by a weight that others may have too.
+struct Scale final : Layer {
+  explicit Scale(at::Tensor weight) { register_parameter("weight", weight); }
+  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
+    return {inputs[0] * parameters()[0]};
+  }
+};
+
+TEST(CheckpointedLayers, AddTheGradientsOfAWeightThatTwoOfThemShare) {
+  const at::Tensor weight = at::full({1}, 3.0).set_requires_grad(true);
+  const Layers layers = {std::make_shared<Scale>(weight),
+                         std::make_shared<Scale>(weight)};
+  const Tensors outputs =
+      run_checkpointed(layers, {}, {at::ones({1})}, c10::DeviceType::CPU);
+  const Tensors found = torch::autograd::grad(outputs, {weight});
+  EXPECT_EQ(found[0].item<double>(), 2 * 3);
+}
+
 TEST(CheckpointedLayers, GiveFrozenWeightsNoGradient) {
   Block block = block_of(2);
   block.parameters()[0].second.set_requires_grad(false);
