@@ -1,7 +1,6 @@
 #include "lib/blocks/checkpointed.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <set>
 #include <vector>
 
