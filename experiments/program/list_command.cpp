@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 void print_row(std::string_view name, std::string_view summary) {
-  fmt::print("  {:<22}{}\n", name, summary);
+  fmt::print("  {:<21} {}\n", name, summary);
 }
 
 void list_tables(const std::vector<ListedTable>& tables) {
