@@ -110,7 +110,8 @@ void Settings::describe(Fields& fields) {
   fields.key("checkpoint_layers", checkpoint_layers,
              {.text = "memory for time: of every so many layers a training "
                       "forward keeps the inputs alone, and the backward runs "
-                      "them again; the same bits. 0: it keeps all that the "
+                      "them again; the same bits, unless layers compute by "
+                      "buffers that they change. 0: it keeps all that the "
                       "backward needs",
               .unit = "layers",
               .min = 0,

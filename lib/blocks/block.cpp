@@ -90,9 +90,13 @@ Tensors Block::run_segments(const Tensors& inputs, Pass pass) {
     const auto begin = layers_.begin() + first;
     const Layers segment(begin, begin + std::min(checkpointed_, count - first));
     pass.layer = first_layer_ + first;
-    values = run_checkpointed(segment, pass, values, device_);
-    unchanged.check(fmt::format("one of the layers from {} on of block {}",
-                                pass.layer, block_));
+    const WriteCheck own({&values});
+    Tensors outputs = run_checkpointed(segment, pass, values, device_);
+    // Layers that run again must find what they found first.
+    for (const WriteCheck* check : {&unchanged, &own})
+      check->check(fmt::format("one of the layers from {} on of block {}",
+                               pass.layer, block_));
+    values = std::move(outputs);
   }
   return values;
 }

@@ -88,6 +88,9 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
   static Tensors forward(AutogradContext* ctx,
                          const c10::intrusive_ptr<Segment>& segment,
                          at::TensorList inputs, at::TensorList /*parameters*/) {
+    // A weight whose output nothing uses has no gradient, rather than zeros,
+    // which an optimizer would step by.
+    ctx->set_materialize_grads(false);
     ctx->saved_data["segment"] = c10::IValue::make_capsule(segment);
     ctx->save_for_backward(inputs.vec());
     return segment->run(inputs.vec());

@@ -11,8 +11,9 @@ namespace sluice {
 /// graph the inputs alone: each backward through it runs them again, with the
 /// same bits (Chen et al. 2016, arXiv:1604.06174). Their weights must be the
 /// same then; buffers, such as BatchNorm's statistics, stay as the forward
-/// leaves them. Gradients are of first order: one that shall have a graph of
-/// its own throws UserError.
+/// leaves them, and must not decide what a forward computes. Gradients are of
+/// first order: one that shall have a graph of its own throws UserError. Each
+/// half of a split backward (SplitBackward) runs the layers.
 Tensors run_checkpointed(const Layers& layers, const Pass& pass,
                          const Tensors& inputs, const c10::Device& device);
 

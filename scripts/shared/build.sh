@@ -1,11 +1,11 @@
 # Configuring and building. Sourced after progress.sh and libtorch.sh.
 
 # As many compilers as there are cores, but no more than memory allows: a file
-# that includes LibTorch takes 1.5 GB.
+# that includes LibTorch takes 1.9 GB.
 build_jobs() {
   local cores memory
   cores=$(nproc)
-  memory=$(awk '/^MemAvailable:/ {print int($2 / 1572864)}' /proc/meminfo)
+  memory=$(awk '/^MemAvailable:/ {print int($2 / 1992294)}' /proc/meminfo)
   if ((memory < 1)); then memory=1; fi
   echo $((cores < memory ? cores : memory))
 }

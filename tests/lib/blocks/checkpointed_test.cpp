@@ -183,6 +183,45 @@ TEST(CheckpointedLayers, AddTheGradientsOfAWeightThatTwoOfThemShare) {
   EXPECT_EQ(found[0].item<double>(), 2 * 3);
 }
 
+/// One output for each of two weights.
+struct Fork final : Layer {
+  Fork() {
+    register_parameter("left", at::ones({1}));
+    register_parameter("right", at::ones({1}));
+  }
+  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
+    return {inputs[0] * parameters()[0], inputs[0] * parameters()[1]};
+  }
+};
+
+TEST(CheckpointedLayers, GiveNoGradientToWeightsOfAnOutputThatNothingUses) {
+  const auto fork = std::make_shared<Fork>();
+  const Tensors outputs =
+      run_checkpointed({fork}, {}, {at::ones({1})}, c10::DeviceType::CPU);
+  const Tensors found =
+      torch::autograd::grad({outputs[0]}, fork->parameters(), {}, std::nullopt,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+  EXPECT_TRUE(found[0].defined());
+  EXPECT_FALSE(found[1].defined());
+}
+
+struct Overwriting final : Layer {
+  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
+    return {inputs[0].mul_(2), inputs[1]};
+  }
+};
+
+TEST(CheckpointedLayers, MustNotWriteWhatTheOnesBelowGiveThem) {
+  const auto make = [] {
+    return Layers{std::make_shared<TwoStreams>(),
+                  std::make_shared<Overwriting>()};
+  };
+  Block block(1, 3, make, MemoryFormat::contiguous);
+  block.checkpoint_every(1);
+  EXPECT_THAT([&] { block.forward(inputs(), {.seed = 1}); },
+              ThrowsMessage<UserError>(HasSubstr("from 4 on of block 1")));
+}
+
 TEST(CheckpointedLayers, GiveFrozenWeightsNoGradient) {
   Block block = block_of(2);
   block.parameters()[0].second.set_requires_grad(false);

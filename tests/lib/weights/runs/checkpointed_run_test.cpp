@@ -45,6 +45,8 @@ const std::vector<std::string>& ways() {
       "pipeline = {order = '1f1b', micro_batches = 4, flush = false, "
       "weights = 'double_buffer_predict'}\n",
       "boundary = {policy = 'delayed_gradient', weights = 'predict'}\n",
+      "precision = 'bf16'\nboundary = {policy = 'backprop'}\n"
+      "pipeline = {order = 'gpipe', micro_batches = 2, recompute = true}\n",
       "precision = 'bf16'\nboundary = {policy = 'delayed_gradient'}\n",
   };
   return all;
