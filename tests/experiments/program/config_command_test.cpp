@@ -63,15 +63,6 @@ TEST_F(Program, ConfigPutsReferencesAndOverridesInTheirPlace) {
   EXPECT_EQ(std::count(cycle.text.begin(), cycle.text.end(), '\n'), 1);
 }
 
-TEST_F(Program, AnUnknownKeyLeadsToAnotherTable) {
-  const std::string config = write("config.toml", config_with(""));
-  const Outcome run = sluice("run " + config + " lr=0.1 --dir " + path("run"));
-  EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.text, HasSubstr("unknown key 'lr' (did you mean "
-                                  "'optimizer.lr'?)"));
-  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1) << run.text;
-}
-
 /// How many records of that kind a run has.
 int records_of(const std::string& folder, const std::string& kind) {
   std::ifstream metrics(folder + "/metrics.jsonl");
