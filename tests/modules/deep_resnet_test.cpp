@@ -184,10 +184,4 @@ TEST(DeepResNet, BlocksAreMadeForOtherInputsWithTheirOwnChannels) {
   EXPECT_EQ(made->named_parameters()["shortcut.weight"].size(1), 64);
 }
 
-TEST(DeepResNet, FlatSamplesAndTextsAreRefused) {
-  EXPECT_THROW(build_model("resnet18", {}, {{784}, 10}), UserError);
-  EXPECT_THROW(build_model("resnet18", {}, {{64}, 65, /*is_text=*/true}),
-               UserError);
-}
-
 }  // namespace sluice::deep_resnet_test

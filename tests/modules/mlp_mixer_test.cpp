@@ -86,9 +86,4 @@ TEST(MlpMixer, PatchesThatDoNotTileTheImageAreRefused) {
   }
 }
 
-TEST(MlpMixer, TextsAreRefused) {
-  EXPECT_THROW(build_model("mlp_mixer", {}, {{64}, 65, /*is_text=*/true}),
-               UserError);
-}
-
 }  // namespace sluice::mlp_mixer_test

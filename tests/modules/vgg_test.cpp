@@ -104,8 +104,4 @@ TEST(Vgg, ImagesThatVanishInThePoolsAreRefusedWithTheLayer) {
   }
 }
 
-TEST(Vgg, FlatSamplesAreRefused) {
-  EXPECT_THROW(build_model("vgg8b", {}, {{784}, 10}), UserError);
-}
-
 }  // namespace sluice::vgg_test
