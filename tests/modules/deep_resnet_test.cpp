@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 #include "tests/oracles/plain_vision.h"
 
@@ -76,16 +75,6 @@ TEST(DeepResNet, TheStemIsThatForTheSizeOfTheData) {
 TEST(DeepResNet, TheStemCanBeChosen) {
   EXPECT_EQ(first_stage(kCifar, 64), 16);
   EXPECT_EQ(first_stage(kCifar, 224), 8);
-}
-
-TEST(DeepResNet, AStemForAnotherSizeIsRefused) {
-  try {
-    first_stage(kCifar, 128);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("model.stem"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("32, 64, 224"));
-  }
 }
 
 TEST(DeepResNet, ParametersAreInTheOrderOfTorchvisions) {

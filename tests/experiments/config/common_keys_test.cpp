@@ -135,15 +135,6 @@ TEST(CommonKeys, GoToTheBlocksWhosePolicyOrRuleHasThem) {
             R"("backprop" "backprop")");
 }
 
-TEST(CommonKeys, ThatNoBlockHasAreAnErrorByTheirOwnName) {
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.beta1=0.8"})),
-              HasSubstr("command line: unknown key 'optimizer.beta1'"));
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.lr=-1"})),
-              HasSubstr("command line: optimizer.lr: -1 is out of range"));
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.lrr=1"})),
-              HasSubstr("(did you mean 'lr'?)"));
-}
-
 TEST(CommonKeys, KeysOfAFileThatExtendsHoldForAllBlocksToo) {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
