@@ -1,6 +1,5 @@
 // Issue 18, item 6: what a run, a plan, a sweep and a report did without a
 // word.
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
@@ -18,8 +17,6 @@
 
 namespace sluice::report::told_test {
 
-namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
