@@ -118,33 +118,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mono_forward", {8, 5, 4}},
                     Case{"vocabulary", {7, 8}}));
 
-void expect_refused(std::string_view head, const SampleShape& features,
-                    const std::string& text) {
-  try {
-    make_head(head, site_of(features));
-    FAIL() << head << ": no error";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos)
-        << error.what();
-  }
-}
-
-TEST(Heads, HeadsOfImagesRefuseTextsAndNameTheHeadForThem) {
-  for (const char* head : {"linear", "predsim", "mlp_sr", "conv", "full_conv",
-                           "mono_forward", "ridge"})
-    expect_refused(head, {7, 8}, "there is the head 'vocabulary'");
-}
-
-TEST(Heads, HeadsOfMapsRefuseFlatFeatures) {
-  for (const char* head : {"conv", "full_conv", "1c2f", "infopro"})
-    expect_refused(head, {8}, "takes features of shape [C, H, W], not [8]");
-}
-
-TEST(Heads, HeadsOfTextsRefusesImagesAndFlatFeatures) {
-  expect_refused("vocabulary", {8}, "[T, C]");
-  expect_refused("vocabulary", {8, 5, 4}, "[T, C]");
-}
-
 /// Features of a model of images whose layers pass tokens.
 BoundarySite site_of_tokens(const SampleShape& features) {
   static const Model model{.layers = {},
@@ -203,12 +176,6 @@ TEST(LinearHead, PoolSetsTheNumberOfInputs) {
   options.set("pool", ConfigNode{.value = std::int64_t{2}});
   const auto head = make_head("linear", site_of({5, 7, 7}), options);
   EXPECT_EQ(head->named_parameters()["classifier.weight"].size(1), 5 * 2 * 2);
-}
-
-TEST(Heads, AnUnknownOptionIsRefused) {
-  ConfigNode options;
-  options.set("poool", ConfigNode{.value = std::int64_t{2}});
-  EXPECT_THROW(make_head("linear", site_of({5}), options), UserError);
 }
 
 }  // namespace sluice::heads_test

@@ -189,12 +189,4 @@ TEST(InfoPro, AtASiteWhereBothWeightsAreZeroIsRefused) {
                UserError);
 }
 
-TEST(InfoPro, WantsTwoValuesForAWeight) {
-  ConfigNode::Array values;
-  values.emplace_back().value = 1.0;
-  ConfigNode options;
-  options.set("lambda1", ConfigNode{.value = values});
-  EXPECT_THROW(make_head("infopro", site_at(), options), UserError);
-}
-
 }  // namespace sluice::infopro_test

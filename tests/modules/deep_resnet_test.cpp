@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 #include "tests/oracles/plain_vision.h"
 
@@ -76,16 +75,6 @@ TEST(DeepResNet, TheStemIsThatForTheSizeOfTheData) {
 TEST(DeepResNet, TheStemCanBeChosen) {
   EXPECT_EQ(first_stage(kCifar, 64), 16);
   EXPECT_EQ(first_stage(kCifar, 224), 8);
-}
-
-TEST(DeepResNet, AStemForAnotherSizeIsRefused) {
-  try {
-    first_stage(kCifar, 128);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("model.stem"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("32, 64, 224"));
-  }
 }
 
 TEST(DeepResNet, ParametersAreInTheOrderOfTorchvisions) {
@@ -182,12 +171,6 @@ TEST(DeepResNet, BlocksAreMadeForOtherInputsWithTheirOwnChannels) {
   EXPECT_EQ(copy.output, (SampleShape{256, 16, 16}));
   const auto made = copy.make();
   EXPECT_EQ(made->named_parameters()["shortcut.weight"].size(1), 64);
-}
-
-TEST(DeepResNet, FlatSamplesAndTextsAreRefused) {
-  EXPECT_THROW(build_model("resnet18", {}, {{784}, 10}), UserError);
-  EXPECT_THROW(build_model("resnet18", {}, {{64}, 65, /*is_text=*/true}),
-               UserError);
 }
 
 }  // namespace sluice::deep_resnet_test

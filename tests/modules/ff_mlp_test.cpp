@@ -105,8 +105,4 @@ TEST(FfMlp, TrainsOnPairsOnly) {
                UserError);
 }
 
-TEST(FfMlp, FfMlpOfMoreClassesThanValuesIsRefused) {
-  EXPECT_THROW(build_model("ff_mlp", {}, {{4}, 5}), UserError);
-}
-
 }  // namespace sluice::ff_mlp_test

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/ones.h>
@@ -253,27 +252,6 @@ TEST(Gpt, BeginsAsGpt2Does) {
   EXPECT_NEAR(deviation("mlp.projection.weight"), residual, 0.0004);
   EXPECT_TRUE((parameters["mlp.hidden.bias"] == 0).all().item<bool>());
   EXPECT_TRUE((parameters["norm1.weight"] == 1).all().item<bool>());
-}
-
-void expect_refused(const std::function<void()>& make, const char* text) {
-  try {
-    make();
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(text));
-  }
-}
-
-TEST(Gpt, ImagesAreRefused) {
-  expect_refused([] { gpt({}, {{1, 28, 28}, 10}); }, "gpt takes texts");
-}
-
-TEST(Gpt, AWidthThatTheHeadsDoNotDivideIsRefused) {
-  expect_refused(
-      [] {
-        gpt({{"heads", std::int64_t{3}}});
-      },
-      "model.width: 16 is no multiple of heads = 3");
 }
 
 }  // namespace sluice::gpt_test

@@ -1,9 +1,7 @@
 #include <ostream>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 
 namespace sluice::listed_layers_test {
@@ -128,62 +126,5 @@ TEST(ListedLayers, AnEntryWithoutWeightsHasANameAndItsShape) {
   EXPECT_EQ(model.layers[1].output, (SampleShape{4, 28, 28}));
   EXPECT_EQ(model.layers[1].name, "no weights");
 }
-
-struct RefusedLayers {
-  const char* text;
-  std::vector<Entries> layers;
-  SampleSpec sample = kDigits;
-};
-
-void PrintTo(const RefusedLayers& value, std::ostream* out) {
-  *out << value.text;
-}
-
-class ListedLayersRefuse : public testing::TestWithParam<RefusedLayers> {};
-
-TEST_P(ListedLayersRefuse, WithTheNameOfTheEntry) {
-  try {
-    listed(GetParam().layers, GetParam().sample);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(GetParam().text));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Lists, ListedLayersRefuse,
-    testing::Values(
-        RefusedLayers{"model.layer: no layers are listed", {}},
-        RefusedLayers{"model.layer[0].type: is missing",
-                      {Entries{{"outputs", std::int64_t{8}}}}},
-        RefusedLayers{"model.layer[1].type: unknown value 'lienar'",
-                      {of_type("flatten"), of_type("lienar")}},
-        RefusedLayers{"unknown key 'model.layer[0].channels'",
-                      {of_type("linear", {{"channels", std::int64_t{8}}})}},
-        RefusedLayers{"model.layer[1] (linear): takes [C]",
-                      {conv3x3(4), of_type("linear")}},
-        RefusedLayers{"put flatten or global_pool before it",
-                      {conv3x3(4), of_type("linear")}},
-        RefusedLayers{"model.layer[1] (conv): takes [C, H, W]",
-                      {of_type("flatten"), conv3x3(4)}},
-        RefusedLayers{"model.layer[0] (embedding): takes tokens of a text",
-                      {of_type("embedding")}},
-        RefusedLayers{
-            "model.layer[0] (linear): takes", {of_type("linear")}, kText},
-        RefusedLayers{"begin with an embedding", {of_type("relu")}, kText},
-        RefusedLayers{
-            "model.layer[1] (conv): a 29x29 window with padding = 0 does "
-            "not fit on [1, 28, 28]",
-            {of_type("relu"), of_type("conv", {{"size", std::int64_t{29}}})}},
-        RefusedLayers{"model.layer[0].padding: 2 is more than half of size = 3",
-                      {of_type("max_pool", {{"size", std::int64_t{3}},
-                                            {"padding", std::int64_t{2}}})}},
-        RefusedLayers{
-            "model.layer[2].type: there is a batch_norm already",
-            {conv3x3(4), of_type("batch_norm"), of_type("batch_norm")}},
-        RefusedLayers{
-            "model.layer[1] (linear): the last layer gives [8], and the "
-            "data want [10]",
-            {of_type("flatten"), linear(8)}}));
 
 }  // namespace sluice::listed_layers_test

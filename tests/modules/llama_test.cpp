@@ -10,18 +10,14 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 
 namespace sluice::llama_test {
 
 using at::Tensor;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr std::int64_t kContext = 12;
 constexpr std::int64_t kVocabulary = 11;
@@ -193,24 +189,6 @@ TEST(Llama, HasTheParametersOfItsSizes) {
             parameters_of(kLayers, 16, 8, 24, kVocabulary));
   EXPECT_EQ(parameters_of(32, 4096, 4096, 11008, 32000), 6'738'415'616)
       << "of LLaMA 7B";
-}
-
-TEST(Llama, RefusesHeadsThatDoNotFitAndOtherData) {
-  EXPECT_THAT(
-      [] {
-        llama({{"kv_heads", std::int64_t{3}}});
-      },
-      ThrowsMessage<UserError>(HasSubstr("doesn't divide heads = 4")));
-  EXPECT_THAT(
-      [] {
-        llama({{"width", std::int64_t{20}}});
-      },
-      ThrowsMessage<UserError>(HasSubstr("no multiple of 2 heads")));
-  EXPECT_THAT(
-      [] {
-        llama({}, {{3, 8, 8}, 10});
-      },
-      ThrowsMessage<UserError>(HasSubstr("llama takes texts")));
 }
 
 }  // namespace sluice::llama_test

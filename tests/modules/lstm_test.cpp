@@ -1,10 +1,8 @@
 #include <cmath>
 
 #include <ATen/ops/allclose.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 #include "tests/oracles/plain_lstm.h"
 
@@ -94,15 +92,6 @@ TEST(Lstm, WeightsAndBothBiasesBeginWithinLibTorchsBound) {
     const double largest = item.value().abs().max().item<double>();
     EXPECT_LE(largest, 1 / std::sqrt(16.0)) << item.key();
     EXPECT_GT(largest, 0.8 / std::sqrt(16.0)) << item.key();
-  }
-}
-
-TEST(Lstm, ImagesAreRefused) {
-  try {
-    lstm(0, {{1, 28, 28}, 10});
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("lstm takes texts"));
   }
 }
 

@@ -1,9 +1,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 #include "tests/oracles/plain_vision.h"
 
@@ -75,20 +73,6 @@ TEST(MlpMixer, ItsTwoMlpsDropDifferentElements) {
       layer->forward({at::zeros({2, 6, 16})}, {}).at(0).detach();
   for (const double value : {0.0, 2.0, 4.0})
     EXPECT_TRUE((sum == value).any().item<bool>()) << value;
-}
-
-TEST(MlpMixer, PatchesThatDoNotTileTheImageAreRefused) {
-  try {
-    build_model("mlp_mixer", sizes(5, 1, 8, 8, 8), kImages);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("mlp_mixer: patches of 5x5"));
-  }
-}
-
-TEST(MlpMixer, TextsAreRefused) {
-  EXPECT_THROW(build_model("mlp_mixer", {}, {{64}, 65, /*is_text=*/true}),
-               UserError);
 }
 
 }  // namespace sluice::mlp_mixer_test

@@ -188,15 +188,6 @@ TEST(Mlp, WithoutHiddenLayersIsALinearClassifier) {
   EXPECT_EQ(model.layers[0].name, "flatten, linear 784->10");
 }
 
-TEST(Mlp, AnUnknownActivationIsRefused) {
-  EXPECT_THROW(build_model("mlp", table({{"activation", "reul"}})), UserError);
-}
-
-TEST(Mlp, AWidthOfZeroIsRefused) {
-  EXPECT_THROW(build_model("mlp", table({{"hidden", list({8, 0})}})),
-               UserError);
-}
-
 TEST(Conv3, ShrinksCifarImagesTo10And3And1) {
   const std::vector<SampleShape> expected = {
       {128, 10, 10}, {128, 3, 3}, {128, 1, 1}, {10}};
@@ -232,14 +223,6 @@ TEST(Conv3, FirstPoolIsAMaximumAndTheSecondAnAverage) {
   EXPECT_NE(model.layers[2].name.find("average pool"), std::string::npos);
 }
 
-TEST(Conv3, ImagesThatVanishInThePoolsAreRefused) {
-  EXPECT_THROW(build_model("conv3", {}, {{1, 8, 8}, 10}), UserError);
-}
-
-TEST(Conv3, FlatSamplesAreRefused) {
-  EXPECT_THROW(build_model("conv3", {}, {{784}, 10}), UserError);
-}
-
 TEST(SmallConv, IsTwoConvolutionsAndTwoLinearLayers) {
   const std::vector<SampleShape> expected = {
       {16, 14, 14}, {32, 7, 7}, {128}, {10}};
@@ -260,12 +243,6 @@ TEST(Models, SamplesOfTwoDimensionsAreRefused) {
 
 TEST(Models, SamplesOfTwoDimensionsAreNoText) {
   EXPECT_THROW(build_model("gpt", {}, {{28, 28}, 10}), UserError);
-}
-
-TEST(Models, AnUnknownNameOrOptionIsRefused) {
-  EXPECT_THROW(build_model("resnet21"), UserError);
-  EXPECT_THROW(build_model("resnet20", table({{"depth", std::int64_t{20}}})),
-               UserError);
 }
 
 }  // namespace sluice::models_test

@@ -86,54 +86,11 @@ TEST(Partition, TextFormIsExplicit) {
             ranges({"0-3", "4-4", "5-10"}));
 }
 
-TEST(Partition, MoreBlocksThanLayersIsAnError) {
-  EXPECT_THAT(error_of(number(12)),
-              testing::HasSubstr("the model has 11 layers"));
-}
-
-TEST(Partition, NoBlocksIsAnError) {
-  EXPECT_THAT(error_of(number(0)), testing::HasSubstr("1 to 11"));
-}
-
 TEST(Partition, AGapIsNamedWithItsPlace) {
   EXPECT_THAT(error_of(ranges({"0-3", "5-"})),
               testing::AllOf(testing::HasSubstr("run.toml:7"),
                              testing::HasSubstr("\"5-\" leaves a gap"),
                              testing::HasSubstr("layer 4")));
-}
-
-TEST(Partition, AnOverlapIsNamed) {
-  EXPECT_THAT(error_of(ranges({"0-3", "3-10"})), testing::HasSubstr("overlap"));
-}
-
-TEST(Partition, MissingLayersAtTheEndAreNamed) {
-  EXPECT_THAT(error_of(ranges({"0-3", "4-8"})),
-              testing::HasSubstr("layers 9-10 are in no block"));
-}
-
-TEST(Partition, ALayerThatIsNotThereIsAnError) {
-  EXPECT_THAT(error_of(ranges({"0-3", "4-11"})),
-              testing::HasSubstr("the model's layers are 0-10"));
-}
-
-TEST(Partition, ARangeBackwardsHasNoLayers) {
-  EXPECT_THAT(error_of(ranges({"3-0", "4-"})),
-              testing::HasSubstr("has no layers"));
-}
-
-TEST(Partition, AListWithoutBlocksIsAnError) {
-  EXPECT_THAT(error_of(ranges({})),
-              testing::HasSubstr("layers 0-10 are in no block"));
-}
-
-TEST(Partition, WhatIsNoRangeIsAnError) {
-  EXPECT_THAT(error_of(ranges({"0..3", "4-"})),
-              testing::HasSubstr("is no range of layers"));
-}
-
-TEST(Partition, WhatIsNeitherNumberNorListIsAnError) {
-  EXPECT_THAT(error_of(ConfigNode{.value = true}),
-              testing::HasSubstr("neither a number of blocks nor a list"));
 }
 
 }  // namespace sluice::partition_test

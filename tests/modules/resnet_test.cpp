@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
@@ -124,20 +123,6 @@ TEST(ResNet, KeepsChannelsLast) {
     values = block.forward(values, {});
     EXPECT_TRUE(values[0].is_contiguous(at::MemoryFormat::ChannelsLast)) << i;
   }
-}
-
-TEST(ResNet, ADepthThatIsNot6nPlus2IsRefusedWithTheNearest) {
-  try {
-    resnet(21);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("model.depth"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("20 and 26"));
-  }
-}
-
-TEST(ResNet, FlatSamplesAreRefused) {
-  EXPECT_THROW(resnet(20, {{784}, 10}), UserError);
 }
 
 TEST(ResNet, TextsAreRefused) {

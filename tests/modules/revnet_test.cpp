@@ -1,9 +1,7 @@
-#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
@@ -87,17 +85,6 @@ TEST(RevNet, TheInverseOfOtherWeightsGivesAnotherInput) {
 TEST(RevNet, ABlockWithALayerWithoutAnInverseHasNone) {
   EXPECT_FALSE(make_block(small_revnet(), 1, 0, 1, 1, MemoryFormat::contiguous)
                    .is_reversible());
-}
-
-void expect_refused(const ConfigNode& options, const std::string& text) {
-  EXPECT_THAT([&] { build_model("revnet", options, kCifar); },
-              testing::ThrowsMessage<UserError>(testing::HasSubstr(text)));
-}
-
-TEST(RevNet, RefusesOddWidthsAndFlatSamples) {
-  expect_refused(table({{"width", std::int64_t{7}}}), "even number");
-  expect_refused(table({{"blocks", list({})}}), "there is no stage");
-  EXPECT_THROW(build_model("revnet", {}, {{784}, 10}), UserError);
 }
 
 }  // namespace sluice::revnet_test

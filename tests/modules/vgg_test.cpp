@@ -1,7 +1,5 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 
 namespace sluice::vgg_test {
@@ -92,20 +90,6 @@ TEST(Vgg, DropsWholeChannels) {
   EXPECT_TRUE(at::equal(whole, zeros.flatten(2).any(2)));
   EXPECT_TRUE(whole.any().item<bool>());
   EXPECT_FALSE(whole.all().item<bool>());
-}
-
-TEST(Vgg, ImagesThatVanishInThePoolsAreRefusedWithTheLayer) {
-  try {
-    build_model("vgg8b", {}, {{3, 12, 12}, 10});
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("2x2 window does not fit on [512, 1, 1]"));
-  }
-}
-
-TEST(Vgg, FlatSamplesAreRefused) {
-  EXPECT_THROW(build_model("vgg8b", {}, {{784}, 10}), UserError);
 }
 
 }  // namespace sluice::vgg_test

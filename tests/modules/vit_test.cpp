@@ -1,11 +1,8 @@
 #include <cmath>
-#include <functional>
 
 #include <ATen/ops/allclose.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/modules/build.h"
 #include "tests/oracles/plain_vision.h"
 
@@ -134,40 +131,6 @@ TEST(Vit, BeginsAsDeit) {
   EXPECT_NEAR(deviation(1, "mlp.projection.weight"), 0.02, 0.0009);
   EXPECT_NEAR(deviation(1, "attention.projection.weight"), 0.02, 0.0009);
   EXPECT_NEAR(deviation(0, "patches.weight"), 1 / std::sqrt(48.0), 0.0075);
-}
-
-void expect_refused(const std::function<void()>& make, const char* text) {
-  try {
-    make();
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(text));
-  }
-}
-
-TEST(Vit, PatchesThatDoNotTileTheImageAreRefused) {
-  expect_refused(
-      [] {
-        vit({{"patch", std::int64_t{5}}});
-      },
-      "patches of 5x5 pixels don't tile images of 12x8; set model.patch");
-}
-
-TEST(Vit, AWidthThatTheHeadsDoNotDivideIsRefused) {
-  expect_refused(
-      [] {
-        vit({{"heads", std::int64_t{3}}});
-      },
-      "model.width: 16 is no multiple of heads = 3");
-}
-
-TEST(Vit, TextsAndFlatSamplesAreRefused) {
-  expect_refused(
-      [] {
-        vit({}, {{64}, 65, /*is_text=*/true});
-      },
-      "vit takes images");
-  expect_refused([] { vit({}, {{784}, 10}); }, "vit takes images");
 }
 
 }  // namespace sluice::vit_test

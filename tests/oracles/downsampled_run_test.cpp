@@ -5,18 +5,13 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
 #include "experiments/data/order/sample_source.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::downsampled_run_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string net(const std::string& boundary) {
   return "blocks = ['0-1', '2-']\nmodel = {name = 'conv3', channels = 8}\n"
@@ -112,19 +107,6 @@ TEST(DownsampledRun, HasTheWeightsOfAveragesInPlainAutogradOver30Turns) {
   EXPECT_EQ(found[7].first, "layers.3.linear.bias");
   EXPECT_LT(distance(plainly_trained(small, true), found), 1e-5);
   EXPECT_GT(distance(plainly_trained(small, false), found), 1e-4);
-}
-
-TEST(DownsampledRun, WantsMaps) {
-  const auto reading = [](const std::string& lines) {
-    return [lines] { small_experiment(lines); };
-  };
-  EXPECT_NO_THROW(reading(net("codec = 'downsample'"))());
-  EXPECT_THAT(
-      reading("blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\n"
-              "boundary = {codec = 'downsample'}\n"),
-      ThrowsMessage<UserError>(HasSubstr("the features at boundary 1 are [24]: "
-                                         "set codec = 'none' there")));
-  EXPECT_NO_THROW(reading("blocks = 1\nboundary = {codec = 'downsample'}\n")());
 }
 
 }  // namespace sluice::downsampled_run_test

@@ -4,10 +4,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_synthetic.h"
@@ -15,8 +13,6 @@
 namespace sluice::synthetic_replicas_test {
 
 using replica_runs::trained;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2']\nmodel = {hidden = [24, 20]}\n"
@@ -104,21 +100,6 @@ TEST(SyntheticReplicas, SumThoseOfLessonsThatComeATurnLater) {
   const auto all = trained(lines);
   EXPECT_EQ(difference(all[0], all[1]), "");
   EXPECT_GT(distance(all[0], trained(kNet + dni() + replicas(2))[0]), kApart);
-}
-
-TEST(SyntheticReplicas, AreRefusedWhereEachWouldHaveItsOwn) {
-  const auto expect_refused = [](const std::string& lines, const char* remedy) {
-    EXPECT_THAT([&] { small_experiment(kNet + dni() + lines); },
-                ThrowsMessage<UserError>(HasSubstr(remedy)))
-        << lines;
-  };
-  for (const char* policy : {"neighbours", "server", "shared"})
-    expect_refused(replicas(2, fmt::format(", policy = '{}'", policy)),
-                   "replicas.policy = 'all_reduce'");
-  expect_refused("schedule = 'free'\n" + replicas(2, ", policy = 'server'"),
-                 "schedule = 'lockstep'");
-  expect_refused("pipeline.micro_batches = 2\n" + replicas(2),
-                 "micro_batches = 1");
 }
 
 }  // namespace sluice::synthetic_replicas_test

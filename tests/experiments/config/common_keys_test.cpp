@@ -17,7 +17,6 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/sweep/file/cells.h"
-#include "lib/base/error.h"
 #include "lib/base/files/temporary_folder.h"
 
 namespace sluice::common_keys_test {
@@ -63,15 +62,6 @@ std::string values(const ConfigNode& config, const std::string& table,
 
 std::string rates(const ConfigNode& config) {
   return values(config, "optimizer", "lr");
-}
-
-std::string error_of(const ConfigNode& config) {
-  try {
-    read_experiment(config, "");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 constexpr const char* kTwo = "blocks = 2\noptimizer.lr = 0.1\n";
@@ -133,15 +123,6 @@ TEST(CommonKeys, GoToTheBlocksWhosePolicyOrRuleHasThem) {
   EXPECT_EQ(values(resolved(kMixed, {"boundary.policy=backprop"}), "boundary",
                    "policy"),
             R"("backprop" "backprop")");
-}
-
-TEST(CommonKeys, ThatNoBlockHasAreAnErrorByTheirOwnName) {
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.beta1=0.8"})),
-              HasSubstr("command line: unknown key 'optimizer.beta1'"));
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.lr=-1"})),
-              HasSubstr("command line: optimizer.lr: -1 is out of range"));
-  EXPECT_THAT(error_of(resolved(kTwo, {"optimizer.lrr=1"})),
-              HasSubstr("(did you mean 'lr'?)"));
 }
 
 TEST(CommonKeys, KeysOfAFileThatExtendsHoldForAllBlocksToo) {

@@ -3,7 +3,6 @@
 // holds from there on.
 #include <memory>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "experiments/config/reading/read_experiment.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::timetable_test {
@@ -319,64 +317,6 @@ TEST(RepeatedTimetable, IsInNoResolvedPhase) {
   EXPECT_EQ(entries[0].find("repeat"), nullptr);
   ASSERT_NE(entries[1].find("repeat"), nullptr);
   EXPECT_EQ(entries[1].find("repeat")->literal(), "2");
-}
-
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(kNet + lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(Timetables, RefuseWhatCantBe) {
-  EXPECT_NE(refusal(phases(kBackprop, kDelayed, "turn = 3, epoch = 1"))
-                .find("give one of them"),
-            std::string::npos);
-  EXPECT_NE(refusal("timetable = [{turn = 3}]\n").find("a phase says what"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal("timetable = [{turn = 8, boundary = {policy = 'backprop'}}, "
-              "{turn = 8, boundary = {policy = 'local_loss'}}]\n")
-          .find("one after another"),
-      std::string::npos);
-  EXPECT_NE(refusal("evaluate_every = 0\n" +
-                    phases(kBackprop, kDelayed, "accuracy = 0.5"))
-                .find("evaluate_every is 0"),
-            std::string::npos);
-  EXPECT_NE(refusal(phases(kBackprop, "{policy = 'delayed'}"))
-                .find("timetable[0].boundary.1.policy"),
-            std::string::npos);
-}
-
-TEST(RepeatedTimetable, RefusesWhatCantRepeat) {
-  const auto refused = [](const std::string& phases) {
-    return refusal("timetable = [" + phases + "]\n");
-  };
-  const std::string local = "{turn = 4, boundary = {policy = 'local_loss'}}, ";
-  EXPECT_EQ(refused(local + "{turn = 8, repeat = 2}"), "");
-  const std::pair<std::string, const char*> wrong[] = {
-      {"{turn = 4, repeat = 2}", "nothing to repeat but the first phase"},
-      {local + "{epoch = 0.8, repeat = 2}", "or a turn for all"},
-      {local + "{loss = 0.8, repeat = 2}", "or a turn for all"},
-      {"{accuracy = 0.5, boundary = {policy = 'local_loss'}}, {turn = 8, "
-       "repeat = 2}",
-       "or a turn for all"},
-      {local + "{repeat = 2}", "give one of them"},
-      {local + "{turn = 8, repeat = 0}", "give a number above 0"},
-      {local + "{turn = 8, repeat = true}", "give a number above 0"},
-      {local + "{turn = 8, repeat = 2, accumulate = 2}", "as they are"},
-      {local + "{turn = 8, repeat = 2, boundary = {policy = 'backprop'}}",
-       "as they are"},
-      {local + "{turn = 8, repeat = 5000}", "set it to 4999 or less"},
-      {local + "{turn = 4, repeat = 2}", "one after another"},
-      {local + "{turn = 8, repeat = 2}, {turn = 20, boundary = {policy = "
-               "'backprop'}}",
-       "one after another"}};
-  for (const auto& [phases, text] : wrong)
-    EXPECT_NE(refused(phases).find(text), std::string::npos)
-        << phases << ": " << refused(phases);
 }
 
 }  // namespace sluice::timetable_test

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/runs/measuring/calibration.h"
-#include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
@@ -20,15 +19,6 @@ using Json = nlohmann::json;
 
 const std::string kNet =
     "model = {name = 'mlp', hidden = [24, 16, 12]}\noptimizer = {lr = 0.05}\n";
-
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment("blocks = 2\n" + kNet + lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 TEST(VirtualOptions, GiveOneNumberForAllBlocksOrOneForEach) {
   const Costs costs =
@@ -56,17 +46,6 @@ TEST(VirtualOptions, KnowABackwardInHalves) {
 
 TEST(VirtualOptions, AreNoCostsByDefault) {
   EXPECT_FALSE(takes_time(small_experiment("blocks = 2\n" + kNet).costs));
-}
-
-TEST(VirtualOptions, ThatDoNotFitTheBlocksAreRefused) {
-  EXPECT_THAT(refusal("virtual = {forward = [1, 2, 3]}\n"),
-              HasSubstr("forward: 3 numbers for 2 blocks"));
-  for (const char* slow : {"3x2", "0x2", "2x0", "2x-1", "2", "x2", "2y3", ""})
-    EXPECT_THAT(
-        refusal(std::string("virtual = {slow = ['") + slow + "']}\n"),
-        HasSubstr(std::string("as in \"2x1.5\", got \"") + slow + "\""));
-  EXPECT_THAT(refusal("virtual = {calibrate = true, update = 1}\n"),
-              HasSubstr("leave those out"));
 }
 
 // 32 samples of 24 features of 4 bytes, and a label of 8 bytes each.
@@ -276,12 +255,6 @@ TEST_F(PlanProgram, SharesOutACalibratedOrDescribedMachinesCores) {
   EXPECT_THAT(plan.text, HasSubstr("4.5 s a turn"));
   EXPECT_THAT(plan.text, HasSubstr("1.00 x one block"));
   EXPECT_THAT(plan.text, HasSubstr("share a device: 1 at a time"));
-}
-
-TEST_F(PlanProgram, NamesAnOptionThatIsWrong) {
-  const Outcome plan = sluice("plan " + config("") + " --forward 1,2");
-  EXPECT_EQ(plan.status, 2);
-  EXPECT_THAT(plan.text, HasSubstr("forward: 2 numbers for 3 blocks"));
 }
 
 }  // namespace sluice::virtual_time_test

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/config.h"
-#include "lib/base/error.h"
 #include "tests/experiments/data/data_test_files.h"
 
 namespace sluice::data_sets_test {
@@ -43,10 +42,6 @@ double imbalance(const DataSet& data_set) {
 
 TEST(DataSets, TheBuiltInOneNeedsNoFolder) {
   EXPECT_EQ(configured("drawn_digits")("").sample.classes, 10);
-}
-
-TEST(DataSets, AnUnknownNameIsRefused) {
-  EXPECT_THROW(configured("mnits"), UserError);
 }
 
 TEST_F(PublishedFiles, FilesOfMnistHaveTheirPublishedSizes) {

@@ -138,27 +138,6 @@ TEST_F(DataProgram, OrderOfATextPrintsTheStartsOfWindows) {
   for (const std::int64_t start : starts) EXPECT_EQ(start % 50, starts[0] % 50);
 }
 
-TEST_F(DataProgram, FetchKnowsItsNames) {
-  const Outcome outcome = sluice("data fetch minst --root " + root());
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("did you mean 'mnist'"),
-                                  HasSubstr("tiny_shakespeare")));
-  EXPECT_EQ(lines_in(outcome.text), 1) << outcome.text;
-}
-
-TEST_F(DataProgram, FetchAsksWhereTo) {
-  const Outcome outcome = sluice("data fetch mnist --root ''");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("SLUICE_DATA"));
-}
-
-TEST_F(DataProgram, FetchTakesFromForOneDataSetOnly) {
-  const Outcome outcome = sluice("data fetch mnist kmnist --root " + root() +
-                                 " --from http://127.0.0.1:1");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("one data set"));
-}
-
 TEST_F(DataProgram, FetchRefusesWhatWasNotPublished) {
   write("served/input.txt", Bytes(1115394, 'x'));
   const FileServer server(path("served"), path("requests"));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,16 +22,30 @@ class RefusedCommand : public Program {
   /// `before` is put before the program: variables of its environment.
   void expect_refusal(const std::string& arguments, const std::string& says,
                       const std::string& before = "") const {
+    expect_refusal(arguments, std::vector<std::string>{says}, before);
+  }
+  /// The line has all of `says`.
+  void expect_refusal(const std::string& arguments,
+                      const std::vector<std::string>& says,
+                      const std::string& before = "") const {
     const auto there = files();
     const Outcome run =
         shell(fmt::format("cd {}/work && timeout 60 {} {} {}", folder_, before,
                           SLUICE_PROGRAM, arguments));
     EXPECT_EQ(run.status, 2) << run.text;
-    EXPECT_NE(run.text.find(says), std::string::npos) << run.text;
+    for (const std::string& part : says)
+      EXPECT_NE(run.text.find(part), std::string::npos) << part << run.text;
     EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1)
+        << run.text;
+    EXPECT_EQ(std::count_if(run.text.begin(), run.text.end(), is_unseen), 1)
         << run.text;
     EXPECT_EQ(run.text.find("json.exception"), std::string::npos) << run.text;
     EXPECT_EQ(files(), there) << run.text;
+  }
+
+  /// Whether a character is one that a terminal may obey; the line's end is.
+  static bool is_unseen(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   }
 
   /// Files below the test's folder, with the sizes and times of files: a lock

@@ -393,12 +393,4 @@ TEST_F(PlanCompare, PrintsATable) {
   EXPECT_NE(line_with(outcome.text, "delayed_gradient"), "") << outcome.text;
 }
 
-TEST_F(PlanCompare, RefusesAMethodThatDoesNotExist) {
-  const std::string config = write("config.toml", kMlp);
-  const Outcome outcome =
-      sluice("plan " + config + " --compare --method local_los");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_NE(outcome.text.find("local_loss"), std::string::npos);
-}
-
 }  // namespace sluice::planner::planner_comparison_test

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/schedules/simulation/capacities.h"
 #include "lib/schedules/simulation/speed.h"
 #include "tests/experiments/helpers/program.h"
@@ -16,14 +15,6 @@ class MachineFile : public Program {
  protected:
   Machine read(const std::string& text) {
     return read_machine(write("machine.toml", text));
-  }
-  std::string error_of(const std::string& text) {
-    try {
-      read(text);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
   }
 };
 
@@ -43,18 +34,6 @@ TEST_F(MachineFile, HasDevicesInARowAndLinksBetweenThem) {
   EXPECT_EQ(machine.links[0].bandwidth, 0);
   EXPECT_EQ(machine.links[1].latency, 1e-4);
   EXPECT_EQ(machine.links[1].bandwidth, 1e9);
-}
-
-TEST_F(MachineFile, WithAMistakeIsAnErrorThatNamesThePlace) {
-  EXPECT_NE(error_of("").find("no [[device]]"), std::string::npos);
-  EXPECT_NE(error_of("[[device]]\nsped = 2\n").find("machine.toml:2"),
-            std::string::npos);
-  EXPECT_NE(error_of("[[device]]\nspeed = 0\n").find("speed"),
-            std::string::npos);
-  // Two devices have one link.
-  EXPECT_NE(
-      error_of("[[device]]\ncount = 2\n[link.2]\nlatency = 1\n").find("link.2"),
-      std::string::npos);
 }
 
 RunPlan plan_of(std::size_t blocks) {

@@ -1,5 +1,4 @@
-// Issue 18, item 13: surroundings that a run can't do with, and folders that
-// hold no run, or a damaged one.
+// Issue 18, item 13: folders that hold no run, or a damaged one.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,105 +15,6 @@ namespace fs = std::filesystem;
 const std::string kConfig =
     "turns = 2\nbatch_size = 20\nthreads = 1\nmodel = {hidden = [4]}\n"
     "data = {train = 40, test = 20}\n";
-
-struct Surroundings {
-  const char* name;
-  std::string before;
-  std::string arguments;
-  std::string says;
-};
-
-class BadSurroundings : public RefusedCommand,
-                        public testing::WithParamInterface<Surroundings> {};
-
-TEST_P(BadSurroundings, AreOneErrorLineAndWriteNothing) {
-  write("c.toml", kConfig);
-  write("secret", std::string(64, 'a'));
-  write("short", "abc");
-  fs::permissions(path("secret"), fs::perms(0644));
-  fs::permissions(path("short"), fs::perms(0600));
-  ASSERT_EQ(shell("mkfifo -m 600 " + path("fifo")).status, 0);
-  expect_refusal(GetParam().arguments, GetParam().says, GetParam().before);
-}
-
-const std::string kRank =
-    "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_PORT=29517 ";
-const std::string kTls =
-    "run ../c.toml engine=processes transport=tls --dir run";
-
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, BadSurroundings,
-    testing::Values(
-        Surroundings{"TmpdirThatIsNotThere", "env TMPDIR=/nowhere",
-                     "run ../c.toml engine=processes", "set TMPDIR"},
-        Surroundings{"TmpdirThatIsAFile", "env TMPDIR=/etc/passwd",
-                     "run ../c.toml engine=processes", "set TMPDIR"},
-        Surroundings{"TmpdirThatTakesNothing", "env TMPDIR=/proc",
-                     "run ../c.toml engine=processes", "set TMPDIR"},
-        Surroundings{"NoSecret", kRank + "MASTER_ADDR=192.0.2.1", kTls,
-                     "set SLUICE_SECRET_FILE=FILE"},
-        Surroundings{
-            "SecretThatIsNotThere",
-            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=/nowhere", kTls,
-            "can't read the secret file '/nowhere'"},
-        Surroundings{
-            "SecretThatOthersRead",
-            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../secret", kTls,
-            "chmod 600"},
-        Surroundings{
-            "SecretThatIsTooShort",
-            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../short", kTls,
-            "has 3 characters"},
-        Surroundings{"SecretThatIsAFifo",
-                     kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../fifo",
-                     kTls, "is no regular file"},
-        Surroundings{
-            "EveryAddressOfTheHost",
-            kRank + "MASTER_ADDR=0.0.0.0 SLUICE_SECRET=" + std::string(64, 'a'),
-            kTls, "which is every address of this host"},
-        Surroundings{"AddressOfAnotherHost",
-                     kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET=" +
-                         std::string(64, 'a'),
-                     kTls, "can't listen at '192.0.2.1:29517'"},
-        Surroundings{"PortThatIsNoNumber",
-                     "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "
-                     "MASTER_ADDR=127.0.0.1 MASTER_PORT=http",
-                     kTls, "MASTER_PORT is 'http', no number"},
-        Surroundings{"PortThatAnyProcessMayGet",
-                     "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "
-                     "MASTER_ADDR=192.0.2.1 MASTER_PORT=0",
-                     kTls, "set MASTER_PORT=29500"},
-        Surroundings{"RankBehindTheLast", "env RANK=2 WORLD_SIZE=2",
-                     "run ../c.toml engine=processes", "ranks are 0 to 1"},
-        Surroundings{"SlurmThatIsNotThere", "env PATH=/nowhere",
-                     "sweep ../c.toml optimizer.lr=0.1,0.2 --launcher slurm",
-                     "run it where Slurm is"},
-        Surroundings{"FolderThatIsAFile", "", "run ../c.toml --dir ../c.toml",
-                     "../c.toml: can't be made"},
-        Surroundings{"FolderBelowADevice", "",
-                     "run ../c.toml --dir /dev/full/run", "can't be made"},
-        Surroundings{"FolderWhereNothingCanBeMade", "",
-                     "run ../c.toml --dir /proc/run", "can't be made"},
-        Surroundings{"SweepsFolderThatIsAFile", "",
-                     "sweep ../c.toml epochs=1,2 --dir ../c.toml", "../c.toml"},
-        Surroundings{"FaultOfNoKind", "",
-                     "run ../c.toml engine=processes --inject 'explode'",
-                     "--inject 'explode'"},
-        Surroundings{"FaultThatSpeaksToATerminal", "",
-                     "run ../c.toml engine=processes --inject "
-                     "\"$(printf 'kill \\033[31m')\"",
-                     "'kill \\x1b[31m'"},
-        Surroundings{"AxisWithoutAValue", "",
-                     "sweep ../c.toml optimizer.lr=0.1,,0.2",
-                     "nothing between two commas"},
-        Surroundings{"AxisWithAValueTwice", "",
-                     "sweep ../c.toml optimizer.lr=0.1,0.1",
-                     "has the value 0.1 twice"},
-        Surroundings{"AxisThatIsTheSeed", "", "sweep ../c.toml seed=1,2",
-                     "can't be an axis"},
-        Surroundings{"SeedTwice", "", "sweep ../c.toml epochs=1,2 --seeds 1,1",
-                     "a seed is there twice"}),
-    [](const auto& info) { return std::string(info.param.name); });
 
 /// A folder that holds a run of two turns, done, and is then spoiled.
 class BadRun : public RefusedCommand {

@@ -1,5 +1,4 @@
 // What a config resolves to, and a run that only tries it out.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -56,20 +55,6 @@ TEST_F(Program, ConfigPutsReferencesAndOverridesInTheirPlace) {
   EXPECT_THAT(
       sluice("config " + config + " optimizer.lr=0.25").text,
       AllOf(HasSubstr("name = \"lr-0.25\""), HasSubstr("final_rate = 0.25")));
-  const Outcome cycle =
-      sluice("config " + config + " 'optimizer.lr=${optimizer.lr}'");
-  EXPECT_EQ(cycle.status, 2);
-  EXPECT_THAT(cycle.text, HasSubstr("refers to itself"));
-  EXPECT_EQ(std::count(cycle.text.begin(), cycle.text.end(), '\n'), 1);
-}
-
-TEST_F(Program, AnUnknownKeyLeadsToAnotherTable) {
-  const std::string config = write("config.toml", config_with(""));
-  const Outcome run = sluice("run " + config + " lr=0.1 --dir " + path("run"));
-  EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.text, HasSubstr("unknown key 'lr' (did you mean "
-                                  "'optimizer.lr'?)"));
-  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1) << run.text;
 }
 
 /// How many records of that kind a run has.

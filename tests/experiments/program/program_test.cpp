@@ -258,15 +258,6 @@ TEST_F(Program, LogsTheLearningRateOfTheTurn) {
                                         0.25, 0.25}));
 }
 
-TEST_F(Program, PlanRefusesAScheduleThatWaitsForItself) {
-  const std::string config = write("config.toml", "blocks = 2");
-  const std::string actions =
-      write("actions.txt", "F0 B0 U0 F1\nF1 B1 F0 B0\n");
-  const Outcome plan = sluice("plan " + config + " --actions " + actions);
-  EXPECT_EQ(plan.status, 2);
-  EXPECT_NE(plan.text.find("waits for"), std::string::npos) << plan.text;
-}
-
 TEST_F(Program, PlanReadsTheActionsThatItLists) {
   const std::string config = write("config.toml", "blocks = 2");
   const Outcome list = sluice("plan " + config + " --list");

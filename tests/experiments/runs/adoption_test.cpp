@@ -11,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
@@ -26,7 +25,6 @@ namespace sluice::adoption_test {
 using replica_runs::trained;
 using testing::HasSubstr;
 using testing::Not;
-using testing::ThrowsMessage;
 
 constexpr int kReplicas = 4;
 
@@ -106,25 +104,6 @@ TEST(Adoption, IsAnExchangeOfItsOwnAfterAnUpdate) {
   EXPECT_THAT(passing, HasSubstr("U11 X11.4 S11.4"));
   EXPECT_THAT(passing, HasSubstr("U20 X20.4 S20.4"));
   EXPECT_THAT(passing, Not(HasSubstr("X8.4")));
-}
-
-void expect_refused(const std::string& lines, const char* remedy) {
-  EXPECT_THAT(
-      [&] {
-        small_experiment(
-            "replicas = {count = 2, policy = 'neighbours', "
-            "adopt_every = 1}\n" +
-            lines);
-      },
-      ThrowsMessage<UserError>(HasSubstr(remedy)));
-}
-
-TEST(Adoption, IsRefusedWhereNoLossComesDown) {
-  expect_refused("boundary.policy = 'local_loss'\n", "at block 1 it doesn't");
-  expect_refused("boundary.policy = 'delayed_gradient'\n",
-                 "set boundary.policy = 'backprop'");
-  expect_refused("pipeline = {order = 'zb-h1', micro_batches = 2}\n",
-                 "set order = 'turns'");
 }
 
 using AdoptionRun = Program;

@@ -11,18 +11,14 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/config/presets/published.h"
 #include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::amp_run_test {
-
-using testing::HasSubstr;
 
 constexpr double kRate = 0.1;  // the default
 /// Batches of 16, of which the windows of 4 and 3 hold no whole number of 30.
@@ -224,26 +220,6 @@ TEST(AmpRun, MeasuresTheBoundOfItsStaleness) {
   EXPECT_LE(seen->most.at(2), 3);
   EXPECT_GT(seen->most.at(1) + seen->most.at(2), 0);
   EXPECT_EQ(seen->most.at(3), 0);
-}
-
-void expect_refused(const std::string& lines, const std::string& text) {
-  EXPECT_THAT([&] { small_experiment(lines); },
-              testing::ThrowsMessage<UserError>(HasSubstr(text)));
-}
-
-TEST(AmpRun, RefusesWhatItsWindowsDontGoWith) {
-  EXPECT_NO_THROW(small_experiment(by_blocks()));
-  expect_refused(net("accumulate = {by_block = [1, 2, 3]}\n"),
-                 "by_block is for schedule = 'free'");
-  expect_refused(net("priority = 'arrival'\n"), "is for schedule = 'free'");
-  expect_refused(
-      "blocks = 2\nschedule = 'free'\n"
-      "accumulate = {by_block = [1, 2, 3]}\n",
-      "one number for each of the 2 blocks, not of 3");
-  expect_refused(
-      by_blocks("timetable = [{turn = 7, accumulate = 2, boundary = {policy = "
-                "'local_loss'}}]\n"),
-      "leave one of them out");
 }
 
 }  // namespace sluice::amp_run_test

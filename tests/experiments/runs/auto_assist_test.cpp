@@ -12,19 +12,15 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/data/order/sample_source.h"
-#include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::auto_assist_test {
-
-using testing::HasSubstr;
 
 constexpr double kRate = 0.1;  // the default of the optimizer
 
@@ -233,9 +229,6 @@ TEST(AutoAssist, LagsAsFewTurnsAsTheScheduleAllows) {
   const NamedTensors least = trained(with_lag(0));
   EXPECT_EQ(difference(trained(with_lag(3)), least), "");
   EXPECT_NE(difference(trained(with_lag(4)), least), "");
-  EXPECT_THAT(
-      [&] { small_experiment(with_lag(2)); },
-      testing::ThrowsMessage<UserError>(HasSubstr("are known 3 turns later")));
 }
 
 TEST(AutoAssist, RecordsWhatItSkipped) {
@@ -258,41 +251,6 @@ TEST(AutoAssist, RecordsWhatItSkipped) {
   EXPECT_EQ(seen->records, 30);
   EXPECT_NEAR(seen->skipped / 30, 0.35, 0.15);
   EXPECT_GT(seen->passes, 3) << "in three epochs";
-}
-
-void expect_refused(const std::string& lines, const std::string& text) {
-  EXPECT_THAT([&] { small_experiment(lines); },
-              testing::ThrowsMessage<UserError>(HasSubstr(text)));
-}
-
-TEST(AutoAssist, RefusesWhatItDoesNotGoWith) {
-  const std::string on = "acceptance = 0.3";
-  EXPECT_NO_THROW(small_experiment(config(on, kBackprop)));
-  expect_refused(config("acceptance = 0.001", kBackprop), "at least 0.01");
-  expect_refused(config(on, "blocks = 2\nboundary = {policy = 'local_loss'}\n"),
-                 "come down with the gradients");
-  expect_refused(config(on, std::string(kBackprop) +
-                                "replicas = {count = 2, policy = 'neighbours', "
-                                "adopt_every = 1}\n"),
-                 "set adopt_every = 0");
-  expect_refused(
-      config(on, std::string(kBackprop) + "pipeline = {micro_batches = 2}\n"),
-      "micro_batches = 1");
-  expect_refused(config(on,
-                        "blocks = 2\nschedule = 'free'\nin_flight = 4\n"
-                        "boundary = {policy = "
-                        "'delayed_gradient', weights = 'mixed'}\n"),
-                 "set data.assist.schedule = 'free'");
-  expect_refused(
-      "data = {train = 320, test = 64, mixup = 0.2, assist = "
-      "{acceptance = 0.3}}\nboundary = {policy = 'backprop'}\n",
-      "shares of classes");
-  const auto penalty = [](const std::string& memory) {
-    return "blocks = 2\nboundary = {policy = 'penalty', memory = '" + memory +
-           "'}\n";
-  };
-  EXPECT_NO_THROW(small_experiment(config(on, penalty("batch"))));
-  expect_refused(config(on, penalty("sample")), "set memory = 'batch'");
 }
 
 class AutoAssistRuns : public Program {

@@ -155,29 +155,4 @@ TEST_F(AveragedWeights, WithoutDecayAreTheWeights) {
   EXPECT_EQ(difference(weights("plain", 4), weights("none", 4)), "");
 }
 
-TEST_F(AveragedWeights, AreThoseOfAllBlocksOrOfNone) {
-  const std::string config =
-      write("one.toml", config_with("blocks = 2\nengine = 'virtual'\n"
-                                    "optimizer.1.average = 0.9\n"));
-  const Outcome refused = sluice("run " + config + " --dir " + path("one"));
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.text, HasSubstr("the same for all blocks"));
-  const Outcome means = sluice("run " + config + " --dir " + path("one") +
-                               " optimizer.average=0.9 'replicas={count = 2, "
-                               "policy = \"average\"}'");
-  EXPECT_EQ(means.status, 2);
-  EXPECT_THAT(means.text, HasSubstr("all_reduce"));
-  const Outcome two = sluice("run " + config + " --dir " + path("one") +
-                             " optimizer.average=0.9 "
-                             "optimizer.1.average=0.9 "
-                             "optimizer.tail_average=0.5");
-  EXPECT_EQ(two.status, 2);
-  EXPECT_THAT(two.text, HasSubstr("have one average"));
-  const Outcome tails =
-      sluice("run " + config + " --dir " + path("one") +
-             " optimizer.1.average=0 optimizer.1.tail_average=0.5");
-  EXPECT_EQ(tails.status, 2);
-  EXPECT_THAT(tails.text, HasSubstr("tail_average must be the same"));
-}
-
 }  // namespace sluice::averaged_weights_test

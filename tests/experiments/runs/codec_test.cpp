@@ -20,7 +20,6 @@
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/uses/evaluation.h"
-#include "lib/base/error.h"
 #include "lib/base/messages/memory_channel.h"
 #include "lib/boundaries/codecs/coded.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -246,27 +245,6 @@ TEST(CodecInAConfig, StaysInAPhaseOfATimetable) {
   const auto plain = trained(boundary("backprop", "none") + timetable);
   EXPECT_NE(difference(coded->block(2).weights(), plain->block(2).weights()),
             "");
-}
-
-std::string refusal(const std::string& lines) {
-  try {
-    experiment_of(lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(CodecInAConfig, IsRefusedInAPhaseOfATimetable) {
-  EXPECT_THAT(
-      refusal("timetable = [{turn = 4, boundary = {codec = 'int8'}}]\n"),
-      HasSubstr("holds for the whole run"));
-}
-
-TEST(CodecInAConfig, ThatIsNoneIsRefusedWithTheNamesOfAll) {
-  EXPECT_THAT(refusal("boundary = {codec = 'int9'}\n"),
-              HasSubstr("unknown codec 'int9' (did you mean 'int8'?); there "
-                        "are: none, fp16, bf16, int8"));
 }
 
 class CodecProgram : public Program {};

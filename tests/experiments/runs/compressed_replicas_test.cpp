@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
@@ -19,7 +18,6 @@ using replica_runs::trained;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::ThrowsMessage;
 
 constexpr const char* kNet =
     "batch_size = 8\nturns = 6\nboundary = {policy = 'backprop'}\n"
@@ -145,52 +143,9 @@ TEST(Compression, CountsTheBytesThatReplicasHaveSent) {
               6 * planned.costs.exchange_bytes.at(0), 6 * 64);
 }
 
-void expect_refused(const std::string& lines, const char* reason) {
-  EXPECT_THAT([&] { small_experiment(lines); },
-              ThrowsMessage<UserError>(HasSubstr(reason)));
-}
-
-TEST(Compression, IsRefusedInWordsWhereItCannotBe) {
-  expect_refused(replicas(2, ", compress = 'gzip'"), "top_k");
-  expect_refused(replicas(2, ", compress = 'top_k', policy = 'gossip'"),
-                 "policy = 'all_reduce'");
-  expect_refused(replicas(2, ", compress = 'top_k', shard = true"),
-                 "leave one of them out");
-  expect_refused(replicas(2, ", compress = 'qsgd', group = 'mpi'"),
-                 "compress = 'power_sgd'");
-  expect_refused(replicas(2, ", compress = 'qsgd', group = 'nccl'"),
-                 "'nccl' sums alone");
-  expect_refused(replicas(2, ", compress = 'top_k', ratio = 2"), "ratio");
-  expect_refused(replicas(2, ", compress = 'power_sgd', ratio = 0.1"), "ratio");
-  expect_refused(
-      replicas(2, ", compress = 'sign', momentum = 0.9, error_feedback = true"),
-      "give the optimizer one");
-  const std::string momentum =
-      "optimizer = {name = 'sgd', lr = 0.1, momentum = 0.9}\n";
-  expect_refused(momentum + replicas(2, ", compress = 'dgc'"), "momentum = 0");
-  expect_refused(
-      "optimizer.name = 'adam'\n" + replicas(2, ", compress = 'dgc'"),
-      "momentum = 0");
-  expect_refused("accumulate = {batches = 2, rule = 'mean'}\n" +
-                     replicas(2, ", compress = 'sign'"),
-                 "error_feedback = true");
-}
-
 TEST(Compression, GoesOverMpiWhereItOnlySums) {
   EXPECT_NO_THROW(
       small_experiment(replicas(2, ", compress = 'power_sgd', group = 'mpi'")));
-}
-
-TEST(GroupOfNccl, IsRefusedForBlocksOnTheCpu) {
-  expect_refused(replicas(2, ", group = 'nccl'"), "is for blocks on GPUs");
-  EXPECT_NO_THROW(small_experiment(replicas(2, ", group = 'links'")));
-}
-
-TEST(Compression, IsNoCodecOfABoundary) {
-  for (const char* name : {"dgc", "one_bit", "power_sgd"})
-    expect_refused(fmt::format("boundary.codec = '{}'\n", name),
-                   "the next batch has other samples");
-  expect_refused("boundary.codec = 'zip'\n", "unknown codec");
 }
 
 TEST(Compression, TakesLessTimeWhereLinksAreSlow) {

@@ -9,7 +9,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/delay_oracle.h"
 
@@ -157,35 +156,6 @@ TEST(CorrectedRuns, DelayCompensationFindsTheForwardsWeightsInEveryView) {
             "");
   // Mixed keeps none by itself; its gradients are others.
   EXPECT_EQ(applications(net_with(kCompensated, "mixed")).at(1).size(), 30U);
-}
-
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(CorrectedRuns, DelayCompensationIsRefusedWhereItHasNothingToCorrect) {
-  EXPECT_NE(refusal("blocks = ['0', '1']\nmodel = {hidden = [24]}\n"
-                    "boundary = {policy = 'features_replay'}\n"
-                    "optimizer = {correction = {name = "
-                    "'delay_compensation'}}\n")
-                .find("the present weights"),
-            std::string::npos);
-  EXPECT_NE(refusal("accumulate = {batches = 2}\n" + net_with(kCompensated))
-                .find("accumulate"),
-            std::string::npos);
-}
-
-TEST(CorrectedRuns, AreNotOfWhatIsNeverStale) {
-  EXPECT_NE(refusal("blocks = ['0', '1']\nmodel = {hidden = [24]}\n"
-                    "boundary = {policy = 'synthetic_gradient', synthesizer = "
-                    "{optimizer = {correction = {name = 'dynsgd'}}}}\n")
-                .find("never stale"),
-            std::string::npos);
 }
 
 TEST(CorrectedRuns, WithoutDelayACorrectionChangesNoBit) {

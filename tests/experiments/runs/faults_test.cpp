@@ -114,16 +114,6 @@ TEST_F(Faults, WithReconnectAKilledWorkerIsMissedALittleLater) {
   expect_undisturbed("disturbed");
 }
 
-TEST_F(Faults, WhatCantReconnectIsRefused) {
-  const Outcome memory = run("refused", "reconnect=1 transport=shared_memory");
-  EXPECT_EQ(memory.status, 2);
-  EXPECT_THAT(memory.text,
-              AllOf(HasSubstr("reconnect"), HasSubstr("'tcp' or 'tls'")));
-  const Outcome longer = run("refused", "reconnect=9 timeout=9 transport=tcp");
-  EXPECT_EQ(longer.status, 2);
-  EXPECT_THAT(longer.text, HasSubstr("shorter than timeout = 9"));
-}
-
 TEST_F(Faults, DelaysAndSlownessChangeTimesAndNoNumber) {
   const Outcome outcome =
       run("slow", "--inject 'delay 1->2 20ms; slow block 3 x3'");
@@ -168,19 +158,6 @@ TEST_F(Faults, WhatCouldNotHappenIsSaid) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.text,
               HasSubstr("before this could happen: kill block 1 @ turn 99"));
-}
-
-TEST_F(Faults, AreRefusedWithoutWorkerProcesses) {
-  const Outcome outcome =
-      run("calm", "engine=threads --inject 'kill block 1 @ turn 9'");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("engine = 'processes'"));
-}
-
-TEST_F(Faults, ThatAreNotUnderstoodAreRefusedBeforeAnythingIsWritten) {
-  const Outcome outcome = run("calm", "--inject 'kill block 4 @ turn 9'");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_FALSE(fs::exists(path("calm")));
 }
 
 TEST_F(Faults, AreExplainedByHelp) {

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runs/uses/replay.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -78,35 +77,6 @@ TEST(FreeAssist, WithReplicasHasTheBitsOfLockstepToo) {
   const NamedTensors free = trained(free_config(kReplicas));
   EXPECT_EQ(difference(free, lockstep(3)), "");
   EXPECT_NE(difference(free, lockstep(4)), "");
-}
-
-void expect_refused(const std::string& lines, const std::string& text) {
-  EXPECT_THAT([&] { small_experiment(lines); },
-              testing::ThrowsMessage<UserError>(HasSubstr(text)));
-}
-
-TEST(FreeAssist, RefusesWhatItDoesNotGoWith) {
-  EXPECT_NO_THROW(small_experiment(free_config(kFreeBlocks)));
-  expect_refused(config("acceptance = 0.2", kFreeBlocks),
-                 "set data.assist.schedule = 'free'");
-  expect_refused(
-      config("acceptance = 0.2, schedule = 'free', lag = 2", kBackprop),
-      "is known in lockstep alone");
-  const auto replicas = [](const std::string& more) {
-    return free_config(
-        "blocks = 1\nschedule = 'free'\nreplicas = {count = 3, " + more +
-        "}\n");
-  };
-  EXPECT_NO_THROW(
-      small_experiment(replicas("policy = 'server', deal = 'shares'")));
-  expect_refused(replicas("policy = 'server'"), "set deal = 'shares'");
-  expect_refused(replicas("policy = 'average', every = 2, quorum = 2, "
-                          "deal = 'shares'"),
-                 "no quorum");
-  expect_refused(config("acceptance = 0.2",
-                        "blocks = ['0', '1-']\nboundary = {policy = "
-                        "'backprop'}\nreplicas = {count = [2, 1]}\n"),
-                 "set count to one number");
 }
 
 class FreeAssistRuns : public Faults {

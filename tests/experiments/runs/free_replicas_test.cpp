@@ -12,7 +12,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/schedules/simulation/simulation.h"
 #include "tests/experiments/helpers/recorded.h"
 #include "tests/experiments/helpers/trained_replicas.h"
@@ -25,9 +24,7 @@ using free_replicas::recorded;
 using free_replicas::Recording;
 using free_replicas::repeated;
 using replica_runs::trained;
-using testing::AllOf;
 using testing::Each;
-using testing::HasSubstr;
 
 constexpr const char* kFree = "schedule = 'free'\n";
 constexpr const char* kSgd =
@@ -197,35 +194,6 @@ TEST(FreeServer, FreeServerOfAsManyStepsAsGradientsDividesEachByItsStaleness) {
   EXPECT_GT(distance(of("'server', softsync = 1", "")[0], corrected[0]), 1e-3);
 }
 
-TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
-  const auto refusal = [](const std::string& lines) -> std::string {
-    try {
-      small_experiment(lines);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  const std::string free = net(2) + kSgd + kFree;
-  EXPECT_EQ(refusal(free + replicas(2)), "accepted");
-  EXPECT_EQ(refusal(free + replicas(2, "'all_reduce'")), "accepted");
-  EXPECT_THAT(refusal(free + replicas(2, "'neighbours'")),
-              AllOf(HasSubstr("policy = 'server'"),
-                    HasSubstr("schedule = 'lockstep'")));
-  EXPECT_THAT(refusal(free + replicas(2, "'elastic'")),
-              HasSubstr("one_by_one = true"));
-  EXPECT_THAT(refusal(free + replicas(2, "'server', group = 'mpi'")),
-              HasSubstr("leave group out"));
-  EXPECT_THAT(refusal(net(2) + kSgd + replicas(2, "'server', softsync = 1")),
-              HasSubstr("schedule = 'free'"));
-  EXPECT_THAT(refusal(free + replicas(2, "'server', softsync = 3")),
-              HasSubstr("count = 2"));
-  EXPECT_THAT(refusal(free + replicas(2) +
-                      "boundary = {policy = 'local_loss', buffer = {batches = "
-                      "2}}\n"),
-              HasSubstr("replicas.count = 1"));
-}
-
 TEST(SlowReplica, SlowReplicaOfTheVirtualClockIsNamedByBlockAndReplica) {
   const auto seconds = [](const std::string& slow) {
     Training training(small_experiment(
@@ -238,8 +206,6 @@ TEST(SlowReplica, SlowReplicaOfTheVirtualClockIsNamedByBlockAndReplica) {
   EXPECT_NEAR(seconds(", slow = ['1.2x3']"), 12 * 9 + evaluation, 1e-9);
   EXPECT_NEAR(seconds(", slow = ['1x2', '1.2x3']"), 12 * 18 + 2 * evaluation,
               1e-9);
-  EXPECT_THROW(seconds(", slow = ['1.3x3']"), UserError);
-  EXPECT_THROW(seconds(", slow = ['1.0x3']"), UserError);
 }
 
 }  // namespace sluice::free_replicas_test

@@ -240,43 +240,6 @@ TEST(FreeRun, IsRepeatedFromItsRecordWithoutCosts) {
   }
 }
 
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(kNet + lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(FreeRun, RefusesWhatNeedsTurnsThatAllBlocksShare) {
-  const std::string free = kFree;
-  EXPECT_EQ(refusal(free), "accepted");
-  EXPECT_EQ(refusal(free + "engine = 'threads'\n"), "accepted");
-  EXPECT_EQ(refusal(free + kDdg + kPhases + "probe = {every = 3}\n"),
-            "accepted");
-  EXPECT_THAT(refusal(free + "barrier = 'iteration'\n"),
-              HasSubstr("a barrier"));
-  EXPECT_THAT(refusal("in_flight = 3\n"), HasSubstr("schedule = 'free'"));
-}
-
-TEST(FreeRun, RefusesWithBuffersWhatNeedsTheBatchesOfTurns) {
-  const std::string free =
-      std::string(kFree) +
-      "boundary = {policy = 'local_loss', buffer = {batches = 2}}\n";
-  EXPECT_EQ(refusal(free), "accepted");
-  EXPECT_THAT(refusal(free + "probe = {every = 3}\n"),
-              HasSubstr("leave buffer and slow_consumer out"));
-  EXPECT_THAT(refusal(free + "on_failure = 'restart'\n"),
-              HasSubstr("in no checkpoint"));
-  EXPECT_EQ(refusal(free + "timetable = [{turn = 5, boundary = {head = {name = "
-                           "'linear'}}}]\n"),
-            "accepted");
-  EXPECT_THAT(refusal(free + "timetable = [{turn = 5, boundary = {2 = {policy "
-                             "= 'backprop'}}}]\n"),
-              HasSubstr("hold for the whole run"));
-}
-
 TEST(FreeRun, RefusesToClipOverTheModel) {
   try {
     small_experiment(

@@ -14,7 +14,6 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/order/sample_source.h"
-#include "lib/base/error.h"
 #include "lib/blocks/layer_names.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/helpers/training.h"
@@ -183,14 +182,6 @@ TEST(LayerProbes, AreThereWhenAskedForAlone) {
   training.train();
   EXPECT_FALSE(kept->of("probe").empty());
   EXPECT_TRUE(kept->of("layer_probe").empty());
-  try {
-    small_experiment(std::string(kNet) + "probe = {layers = true}\n");
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("set probe.every"),
-              std::string::npos)
-        << error.what();
-  }
 }
 
 }  // namespace sluice::layer_probe_test

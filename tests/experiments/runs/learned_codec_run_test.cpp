@@ -12,7 +12,6 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/uses/evaluation.h"
-#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/helpers/faults.h"
@@ -277,45 +276,6 @@ TEST_F(LearnedCodecProgram, PlansSayTheChannelsAndTheCode) {
 }
 
 // What a config says.
-
-std::string refusal(const std::string& codec,
-                    const std::string& model = "{hidden = [24, 20]}") {
-  try {
-    small_experiment("blocks = 2\nmodel = " + model +
-                     "\nboundary = {codec = " + codec + "}\n");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(LearnedCodecInAConfig, ALowRankIsForBothDirections) {
-  EXPECT_THAT(refusal("{up = {name = 'low_rank'}, down = 'int8'}"),
-              HasSubstr("'low_rank' is for activations and gradients at once: "
-                        "set codec = {name = \"low_rank\"}"));
-  EXPECT_THAT(refusal("{down = 'low_rank'}"), HasSubstr("at once"));
-  EXPECT_EQ(refusal("'low_rank'"), "accepted");
-  EXPECT_THAT(refusal("'low_rank', policy = 'nmf'"),
-              HasSubstr("nmf above block 1 takes features of which none is "
-                        "negative"));
-}
-
-TEST(LearnedCodecInAConfig, ACodebookIsForActivationsAlone) {
-  EXPECT_THAT(refusal("'codebook'"),
-              HasSubstr("'codebook' is for activations, which go up"));
-  EXPECT_EQ(refusal("{up = 'codebook'}"), "accepted");
-}
-
-TEST(LearnedCodecInAConfig, RefusesARankThatTheBoundaryHasNot) {
-  EXPECT_THAT(refusal("{name = 'low_rank', rank = 25}"),
-              HasSubstr("boundary 1: codec 'low_rank': rank = 25, and the "
-                        "features at the boundary have 24 channels"));
-}
-
-TEST(LearnedCodecInAConfig, TheCodeOfALowRankHasNoOptions) {
-  EXPECT_THAT(refusal("{name = 'low_rank', code = 'top_k'}"),
-              HasSubstr("boundary.codec.code"));
-}
 
 TEST(LearnedCodecInAConfig, CountsTheBytesOfTheCode) {
   const auto bytes = [](const std::string& codec) {

@@ -5,20 +5,15 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/predictors/predictors.h"
-#include "lib/base/error.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/schedules/plan/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::micro_batches_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2']\n"
@@ -177,22 +172,6 @@ TEST(MicroBatchRuns, TrainSynthesizersAndInputModels) {
       if (named.first.starts_with(kind)) mine.push_back(named);
     EXPECT_GT(distance(mine, before), 1e-6) << kind;
   }
-}
-
-TEST(MicroBatchRuns, AreRefusedInWords) {
-  const std::string net = "blocks = 2\nbatch_size = 8\nturns = 2\n";
-  const auto refused = [&](const std::string& lines) {
-    return [net, lines] { small_experiment(net + lines); };
-  };
-  EXPECT_THAT(refused("pipeline.micro_batches = 3\n"),
-              ThrowsMessage<UserError>(HasSubstr("batch_size = 8")));
-  EXPECT_THAT(refused("pipeline.micro_batches = 2\n"
-                      "boundary = {policy = 'delayed_gradient'}\n"),
-              ThrowsMessage<UserError>(HasSubstr("which counts whole turns")));
-  EXPECT_THAT(refused("schedule = 'free'\npipeline.order = 'gpipe'\n"),
-              ThrowsMessage<UserError>(HasSubstr("an order needs turns")));
-  EXPECT_THAT(refused("pipeline.micro_batches = 2\nprobe = {every = 1}\n"),
-              ThrowsMessage<UserError>(HasSubstr("probe")));
 }
 
 }  // namespace sluice::micro_batches_test

@@ -3,21 +3,16 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/runs/measuring/calibration.h"
 #include "experiments/runs/measuring/rehearsal.h"
-#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/memory/allocator.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::pipelines_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // An epoch is two turns of 16 samples and one of 6.
 constexpr const char* kData =
@@ -136,24 +131,6 @@ TEST(PipelineRuns, ClipByTheNormOfTheWholeModel) {
     EXPECT_EQ(difference(clipped(3, order, 0.3), turns), "") << order;
   EXPECT_LT(distance(clipped(1, "turns", 0.3), turns), 1e-5) << "in one block";
   EXPECT_GT(distance(clipped(3, "1f1b", 0.2), turns), 1e-4) << "clipped more";
-}
-
-TEST(PipelineRuns, AreRefusedInWords) {
-  const auto refused = [](const std::string& lines) {
-    return [lines] { small_experiment("batch_size = 16\n" + lines); };
-  };
-  EXPECT_THAT(refused("blocks = 3\n" + in_order("zb-h1", 2)),
-              ThrowsMessage<UserError>(
-                  HasSubstr("blocks 1 to 3 are 3, and a turn has 2 batches")));
-  for (const char* order : {"1f1b", "zb-h1"})
-    EXPECT_THAT(refused("blocks = 2\nboundary = {policy = "
-                        "'delayed_gradient'}\n" +
-                        in_order(order, 1)),
-                ThrowsMessage<UserError>(HasSubstr("goes without delays")));
-  EXPECT_THAT(refused("blocks = 2\noptimizer = {clip = {norm = 1.0, scope = "
-                      "'model'}}\n" +
-                      in_order("zb-h1", 2)),
-              ThrowsMessage<UserError>(HasSubstr("clip.scope = 'block'")));
 }
 
 TEST(PipelineRuns, MeasureTheHalvesOfABackward) {

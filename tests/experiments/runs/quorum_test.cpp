@@ -8,11 +8,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/recorded.h"
 #include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
@@ -24,7 +22,6 @@ using free_replicas::recorded;
 using free_replicas::Recording;
 using free_replicas::repeated;
 using replica_runs::trained;
-using testing::HasSubstr;
 
 constexpr const char* kFree = "schedule = 'free'\n";
 constexpr int kTurns = 12;
@@ -217,42 +214,6 @@ TEST(Quorum, WithAGraceIsRepeatedFromItsRecord) {
     for (std::size_t r = 0; r < again.size(); ++r)
       EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
   }
-}
-
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(QuorumRefusal, SaysWhatAClockDecidesAndWhatToSet) {
-  EXPECT_EQ(refusal(config("'all_reduce', backup = 1") + kFree), "accepted");
-  EXPECT_THAT(refusal(config("'all_reduce', backup = 1")),
-              HasSubstr("in lockstep there is none"));
-  EXPECT_THAT(refusal(config("'average', quorum = 2")),
-              HasSubstr("set schedule = 'free', or leave quorum out"));
-  EXPECT_THAT(refusal(config("'all_reduce', backup = 3") + kFree),
-              HasSubstr("leaves none of 3"));
-  EXPECT_THAT(refusal(config("'average', quorum = 4") + kFree),
-              HasSubstr("count = 3"));
-  EXPECT_THAT(refusal(config("'average', grace = 1.0") + kFree),
-              HasSubstr("set quorum"));
-  EXPECT_THAT(refusal(config("'average', quorum = 2, grace = 'long'") + kFree),
-              HasSubstr("or 'auto', got \"long\""));
-  EXPECT_THAT(refusal(config("'average', quorum = 2, grace = -1.0") + kFree),
-              HasSubstr("seconds from 0"));
-  EXPECT_THAT(refusal(config("'all_reduce', backup = 1", 2) + kFree),
-              HasSubstr("set blocks = 1"));
-  EXPECT_EQ(refusal(config("'all_reduce'", 2) + kFree), "accepted");
-  EXPECT_THAT(refusal(config("'all_reduce', shard = true") + kFree),
-              HasSubstr("shard is of exchanges in lockstep"));
-  EXPECT_THAT(refusal(config("'all_reduce', compress = 'qsgd'") + kFree),
-              HasSubstr("compress is of exchanges in lockstep"));
-  EXPECT_THAT(refusal(config("'average', each_before = 4") + kFree),
-              HasSubstr("each_before is of exchanges in lockstep"));
 }
 
 }  // namespace sluice::quorum_test

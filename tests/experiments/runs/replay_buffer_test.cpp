@@ -10,15 +10,11 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replay_buffer_test {
-
-using testing::HasSubstr;
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2-']\n"
@@ -171,29 +167,6 @@ TEST(ReplayedInputs, NeverPartFromTheirLabels) {
     EXPECT_GT(used.size(), 4U) << order;
     EXPECT_LT(used.size(), 20U) << order;
   }
-}
-
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(kNet + lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(ReplayedInputs, AreRefusedWhereTheyCanNotBe) {
-  EXPECT_THAT(refusal("boundary = {policy = 'local_loss', buffer = {}}\n"),
-              HasSubstr("boundary 2: a buffer needs"));
-  EXPECT_THAT(refusal("schedule = 'free'\nboundary = {policy = 'local_loss', "
-                      "reach = 1, buffer = {}}\n"),
-              HasSubstr("nothing comes down"));
-  EXPECT_THAT(refusal(buffered("batches = -1")), HasSubstr("buffer.batches"));
-  EXPECT_THAT(refusal(buffered("order = 'lifo'")), HasSubstr("priority_lifo"));
-  EXPECT_THAT(
-      refusal("schedule = 'free'\nboundary = {policy = 'blend', sources = "
-              "[{policy = 'local_loss', buffer = {}}]}\n"),
-      HasSubstr("a blend can't hold a source with a buffer"));
 }
 
 }  // namespace sluice::replay_buffer_test

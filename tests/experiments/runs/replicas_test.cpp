@@ -477,23 +477,6 @@ TEST(Replicas, ThatTheirNeighboursTeachStayEqualWhereAllAreNeighbours) {
   }
 }
 
-TEST(Replicas, ReplicasOfACentreAreRefusedWhereExchangesAloneDriveThemApart) {
-  const auto with_beta = [](const std::string& more) -> std::string {
-    try {
-      small_experiment(std::string(kNet) + turns(6) +
-                       replicas(3, ", policy = 'elastic', " + more));
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  EXPECT_EQ(with_beta("beta = 1.5"), "accepted");
-  EXPECT_THAT(with_beta("beta = 1.6"), HasSubstr("set it to 1.5 at most"));
-  EXPECT_EQ(with_beta("beta = 3.0, one_by_one = true"), "accepted");
-  EXPECT_THAT(with_beta("beta = 3.1, one_by_one = true"),
-              HasSubstr("set it to 3 at most"));
-}
-
 /// Plain SGD with the sum of the gradients, whatever the order.
 TEST(Replicas, ReplicasOfTwoThatAreNeighboursSumTheirGradients) {
   const auto at = [](const char* rate, const char* policy) {
@@ -602,127 +585,6 @@ TEST_P(Shards, ChangeNoBit) {
     }
 }
 
-void expect_refused(const std::string& lines, const char* remedy) {
-  EXPECT_THAT([&] { small_experiment(lines); },
-              ThrowsMessage<UserError>(HasSubstr(remedy)));
-}
-
-TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
-  expect_refused(replicas(2, ", policy = 'neighbours'") + "schedule = 'free'\n",
-                 "schedule = 'lockstep'");
-  expect_refused(replicas(0), "replicas.count");
-  expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
-  expect_refused("replicas = {count = 2, every = 3}\n", "every");
-  const std::string average = ", policy = 'average', every = 4";
-  expect_refused(replicas(2, average + ", overlap = 4"),
-                 "set it below `every`");
-  expect_refused(replicas(2, average + ", overlap = 1, each_before = 3"),
-                 "leave one of them out");
-  expect_refused(
-      replicas(2, average + ", mixing = 0.5") + "schedule = 'free'\n",
-      "mixing is of exchanges in lockstep");
-  expect_refused(replicas(2, average + ", compress = 'power_sgd'"),
-                 "set compress = 'top_k'");
-  expect_refused(replicas(2, ", policy = 'elastic', compress = 'top_k'"),
-                 "set policy = 'all_reduce' or 'average'");
-  expect_refused(replicas(2, ", policy = 'gossip', outer_lr = 0.7"),
-                 "set mix = 'after'");
-  expect_refused(replicas(2,
-                          ", policy = 'gossip', mix = 'after', push_sum = "
-                          "true, outer_lr = 0.7"),
-                 "leave one of them out");
-  expect_refused(replicas(2,
-                          ", policy = 'gossip', mix = 'after', pairs = true, "
-                          "outer_momentum = 0.5") +
-                     "schedule = 'free'\n",
-                 "outer_momentum is of exchanges in lockstep");
-  expect_refused(replicas(2, ", policy = 'server', outer_momentum = 0.9"),
-                 "push = 'movement'");
-  const std::string movements = ", policy = 'server', push = 'movement'";
-  const std::string free = "schedule = 'free'\n";
-  expect_refused(replicas(2, movements + ", every = [2, 1]"),
-                 "set schedule = 'free'");
-  expect_refused(replicas(2, movements + ", every = [2, 1, 1]") + free,
-                 "3 numbers for 2 replicas");
-  expect_refused(replicas(2, movements + ", every = [0, 1]") + free, "got 0");
-  expect_refused(replicas(2, movements + ", every = []") + free,
-                 "a number for each replica");
-  expect_refused(
-      replicas(2, movements + ", every = [2, 1], per_update = true") + free,
-      "leave one of them out");
-  const std::string ahead =
-      "optimizer = {name = 'sgd', momentum = 0.9, look_ahead = true}\n";
-  expect_refused(ahead + "blocks = 2\nboundary.policy = 'delayed_gradient'\n",
-                 "leave look_ahead out");
-  expect_refused(ahead + replicas(2, ", policy = 'shared'"),
-                 "the velocity isn't the replica's");
-  expect_refused(
-      "optimizer = {name = 'sgd', momentum = 0.9, nesterov = true, look_ahead "
-      "= true}\n",
-      "leave one of them out");
-  const std::string shards = replicas(2, ", shard = true");
-  for (const char* whole : {"muon", "lars", "lamb"})
-    expect_refused(shards + "optimizer.name = '" + whole + "'\n",
-                   "leave shard out");
-  expect_refused(shards +
-                     "optimizer = {name = 'sgd', lr = 0.1, momentum = 0.9, "
-                     "correction = {name = 'spike_compensation'}}\n"
-                     "boundary = {policy = 'delayed_gradient'}\n",
-                 "spike_compensation");
-  expect_refused(shards + sgd(0.1) +
-                     "boundary = {policy = 'delayed_gradient', weights = "
-                     "'predict'}\n",
-                 "predicts");
-  expect_refused(replicas(5, ", policy = 'gossip', graph = 'torus'"), "prime");
-  expect_refused(replicas(3, ", policy = 'gossip', pairs = true"), "bipartite");
-  expect_refused(
-      replicas(2, ", policy = 'gossip'") + "optimizer.average = 0.9\n",
-      "all_reduce");
-  expect_refused(
-      replicas(2, ", policy = 'neighbours'") + "optimizer.average = 0.9\n",
-      "all_reduce");
-  const std::string neighbours = replicas(2, ", policy = 'neighbours'") +
-                                 "optimizer = {name = 'sgd', lr = 0.1, "
-                                 "momentum = 0.9}\n";
-  expect_refused(neighbours +
-                     "boundary = {policy = 'delayed_gradient', weights = "
-                     "'predict'}\n",
-                 "choose other weights");
-  expect_refused(replicas(2, ", policy = 'neighbours'") +
-                     "optimizer.correction.name = 'pipemare'\n",
-                 "leave the correction out");
-  expect_refused(
-      replicas(2, ", policy = 'server'") +
-          "optimizer.correction.name = 'delay_compensation'\n"
-          "boundary = {policy = 'delayed_gradient', weights = 'stash'}\n",
-      "choose another correction");
-  expect_refused(replicas(2, ", policy = 'server', every = 2"),
-                 "push = 'movement'");
-  expect_refused(
-      replicas(2, ", policy = 'average'") +
-          "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
-          "weights = 'double_buffer'}\n",
-      "all_reduce");
-}
-
-TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
-  const std::string shared = replicas(2, ", policy = 'shared'");
-  expect_refused(shared + "probe.every = 1\n", "set another policy");
-  EXPECT_NO_THROW(small_experiment(shared + "engine = 'threads'\n"));
-  expect_refused(shared + "engine = 'processes'\n", "no memory in common");
-  EXPECT_NO_THROW(small_experiment(replicas(1, ", policy = 'shared'") +
-                                   "engine = 'processes'\n"));
-  expect_refused(shared + "optimizer.correction.name = 'pipemare'\n",
-                 "leave the correction out");
-  expect_refused(shared + "optimizer.average = 0.9\n", "all_reduce");
-  expect_refused(replicas(2, ", policy = 'shared', compress = 'top_k'"),
-                 "leave compress out");
-  expect_refused(shared +
-                     "boundary = {policy = 'delayed_gradient', weights = "
-                     "'vertical_sync'}\n",
-                 "counts the versions");
-}
-
 /// Where no time passes the replicas take turns, and none comes between the
 /// forward and the update of another one.
 TEST(Replicas, ThatShareTheirWeightsAndTakeTurnsHaveTheBitsOfOne) {
@@ -767,23 +629,6 @@ TEST(Replicas, ThatShareTheirWeightsAreRefusedGradientsThatAreTooLate) {
               ThrowsMessage<Error>(
                   HasSubstr("2 steps of the other replicas old; max_staleness "
                             "is 1")));
-}
-
-TEST(Replicas, AreRefusedForWhatALaterPhaseHas) {
-  const auto later = [](const std::string& weights) {
-    return "turns = 20\nboundary = {policy = 'backprop'}\n"
-           "[[timetable]]\nturn = 10\nboundary = {policy = "
-           "'delayed_gradient', weights = '" +
-           weights + "'}\n";
-  };
-  const std::string one_by_one = replicas(2, ", policy = 'neighbours'");
-  EXPECT_NO_THROW(small_experiment(one_by_one + sgd(0.1) + later("stash")));
-  expect_refused(one_by_one + sgd(0.1) + later("predict"),
-                 "choose other weights");
-  expect_refused(replicas(2, ", shard = true") + sgd(0.1) + later("predict"),
-                 "leave shard out");
-  expect_refused(replicas(2, ", policy = 'average'") + later("vertical_sync"),
-                 "counts the versions");
 }
 
 }  // namespace sluice::replicas_test

@@ -137,15 +137,6 @@ TEST_F(Restart, IsNoAnswerToWhatTheUserCanMend) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("Restart")));
 }
 
-TEST_F(Restart, IsRefusedWhereABufferLiesBetweenBlocks) {
-  const Outcome outcome =
-      run("disturbed",
-          "engine=virtual schedule=free boundary.policy=local_loss "
-          "boundary.buffer.batches=2 on_failure=restart");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("on_failure"));
-}
-
 constexpr const char* kFree = "schedule=free in_flight=4 ";
 
 /// Which batches a block has applied, as the metrics say, in any order.

@@ -408,12 +408,6 @@ TEST_F(Resume, WithSourcesThatTheCheckpointLacksIsRefusedAndLosesNothing) {
   }
 }
 
-TEST_F(Resume, ResumeOfAFolderWithoutARunIsRefused) {
-  const Outcome outcome = sluice("run --resume " + path("none"));
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("isn't there"));
-}
-
 TEST_F(Resume, ByInitialWeightsStartsFromAFileOfAnotherProgram) {
   const std::string first = run("first", "turns=0 checkpoint.initial=true");
   NamedTensors weights;

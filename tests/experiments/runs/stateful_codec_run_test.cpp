@@ -16,7 +16,6 @@
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/uses/evaluation.h"
-#include "lib/base/error.h"
 #include "lib/base/messages/memory_channel.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -28,7 +27,6 @@ namespace sluice::stateful_codec_run_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // The options of the tests here, as TOML.
 // Gradients that aren't masked leave something to be held.
@@ -359,70 +357,6 @@ TEST(StatefulCodecInAConfig, EachDirectionHasItsOwn) {
   const BoundaryCodecs one = with_codec("{up = 'int8'}").codecs.at(0);
   EXPECT_EQ(one.up->name(), "int8");
   EXPECT_EQ(one.down, nullptr);
-}
-
-std::string refusal(const std::string& codec, const std::string& more = "") {
-  try {
-    with_codec(codec, more);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(StatefulCodecInAConfig, RefusesOptionsThatItDoesNotHave) {
-  EXPECT_THAT(refusal("{name = 'int8', ratio = 0.5}"),
-              HasSubstr("unknown key 'boundary.codec.ratio'"));
-  EXPECT_THAT(refusal("{name = 'top_k', ratio = 0.0}"),
-              HasSubstr("boundary.codec.ratio"));
-  EXPECT_THAT(refusal("{up = {name = 'top_k', error_feedback = true}}"),
-              HasSubstr("unknown key 'boundary.codec.up.error_feedback'"));
-  EXPECT_THAT(refusal("{name = 'delta5'}"), HasSubstr("unknown codec"));
-  EXPECT_THAT(refusal("{up = 'int8', name = 'int8'}"),
-              HasSubstr("unknown key 'boundary.codec.name'"));
-  EXPECT_THAT(refusal("5"), HasSubstr("boundary.codec: expected a string"));
-}
-
-TEST(StatefulCodecInAConfig, DeltaIsForActivationsAlone) {
-  for (const char* codec : {"'delta'", "{name = 'delta'}", "{down = 'delta'}"})
-    EXPECT_THAT(refusal(codec),
-                HasSubstr("'delta' is for activations, which go up: set codec "
-                          "= {up = \"delta\", down = \"int8\"}"))
-        << codec;
-}
-
-TEST(StatefulCodecInAConfig, ACompressorIsStillRefused) {
-  EXPECT_THAT(refusal("'dgc'"), HasSubstr("replicas.compress"));
-}
-
-TEST(StatefulCodecInAConfig, DeltaWantsSamplesThatComeAgainAndAllMessages) {
-  const char* const delta = "{up = 'delta', down = 'none'}";
-  EXPECT_EQ(refusal(delta), "accepted");
-  EXPECT_THAT(refusal(delta, "replicas.count = 2\n"),
-              HasSubstr("its codec 'delta' keeps something of every sample, "
-                        "and replicas don't see the same ones"));
-  EXPECT_THAT(refusal(delta,
-                      "data = {train = 320, test = 64, augment = {crop "
-                      "= 2}}\n"),
-              HasSubstr("the same in every epoch"));
-  EXPECT_THAT(refusal(delta,
-                      "data = {train = 320, test = 64, echo = {times = "
-                      "2}}\n"),
-              HasSubstr("with data.echo a sample comes several times"));
-  EXPECT_THAT(refusal(std::string(delta) +
-                          ", policy = 'local_loss', buffer = {batches = 3}",
-                      "schedule = 'free'\n"),
-              HasSubstr("with a buffer or slow_consumer"));
-  EXPECT_THAT(refusal(std::string(delta) + ", policy = 'penalty', steps = 2"),
-              HasSubstr("with several steps"));
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            "blocks = 2\nmodel = {hidden = [2400, 20]}\nboundary = {codec = "
-            "{up = {name = 'delta', limit_mb = 1}, down = 'none'}}\n");
-      },
-      ThrowsMessage<UserError>(
-          HasSubstr("3 MB each, and limit_mb = 1, disk_mb = 0")));
 }
 
 }  // namespace sluice::stateful_codec_run_test

@@ -6,10 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "tests/experiments/helpers/trained_replicas.h"
@@ -19,8 +17,6 @@ namespace sluice::uneven_runs_test {
 
 using replica_runs::parameters_of;
 using replica_runs::trained;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr const char* kTwo =
     "blocks = ['0', '1-']\nbatch_size = 8\n"
@@ -238,61 +234,6 @@ TEST(UnevenReplicas, CountTheTurnsOfTheMostReplicas) {
       std::string(kThree) + "turns = 0\nepochs = 1\n" + replicas("[4, 2, 1]"));
   EXPECT_EQ(experiment.turns_per_epoch, 10);
   EXPECT_EQ(experiment.seats(), 7);
-}
-
-void expect_refused(const std::string& lines, const char* remedy) {
-  EXPECT_THAT([&] { small_experiment(std::string(kTwo) + lines); },
-              ThrowsMessage<UserError>(HasSubstr(remedy)))
-      << lines;
-}
-
-TEST(UnevenReplicas, AreRefusedInWordsWhereTheNumbersDontFit) {
-  expect_refused(replicas("[2, 1, 1]"), "there are 2 blocks");
-  expect_refused(replicas("[2]"), "one for each block");
-  expect_refused(replicas("[3, 2]"), "set numbers that divide 3");
-  expect_refused(replicas("[2, 0]"), "an integer from 1 to 4096");
-  expect_refused(replicas("['one', 'two']"), "an integer from 1 to 4096");
-  expect_refused(replicas("[]"), "a number for each block");
-  expect_refused(replicas("'two'"), "a list of one for each block");
-}
-
-TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
-  const std::string list = replicas("[2, 1]");
-  for (const char* policy :
-       {"average", "elastic", "gossip", "neighbours", "server", "shared"})
-    expect_refused(
-        replicas("[2, 1]", std::string(", policy = '") + policy + "'"),
-        "goes with policy = 'all_reduce'");
-  expect_refused(replicas("[2, 1]", ", compress = 'top_k'"),
-                 "leave compress out");
-  // And not that the schedule be another: each refuses the other's.
-  for (const char* schedule : {"lockstep", "free"})
-    expect_refused(
-        replicas("[2, 1]", ", backup = 1") + "schedule = '" + schedule + "'\n",
-        "leave backup out, or set one number of replicas");
-  expect_refused(
-      replicas("[2, 1]", ", group = 'mpi'") + "engine = 'processes'\n",
-      "leave group out");
-  expect_refused(list + "schedule = 'free'\n", "schedule = 'lockstep'");
-  expect_refused(list + "pipeline = {order = '1f1b', micro_batches = 4}\n",
-                 "pipeline.order = 'turns'");
-  expect_refused(list + "pipeline.micro_batches = 4\n",
-                 "pipeline.micro_batches = 1");
-  expect_refused(list +
-                     "boundary = {policy = 'delayed_gradient', weights = "
-                     "'vertical_sync'}\n",
-                 "set other weights");
-  expect_refused(list + "boundary.policy = 'synthetic_gradient'\n",
-                 "choose another boundary.policy");
-  expect_refused(list + "optimizer.clip = {norm = 1.0, scope = 'model'}\n",
-                 "clip.scope = 'block'");
-  expect_refused(list + "optimizer.clip = {norm = 1.0, at = 'replica'}\n",
-                 "leave clip.at out");
-  expect_refused(list + "virtual.calibrate = true\n", "calibrate rehearses");
-  expect_refused(list + "forecast = true\n", "rehearses");
-  expect_refused(list + "probe.every = 1\n", "probe: compares the blocks");
-  expect_refused(list + "virtual = {forward = [1.0, 1.0], slow = ['2.2x3']}\n",
-                 "replicas.count = [2, 1]");
 }
 
 }  // namespace sluice::uneven_runs_test

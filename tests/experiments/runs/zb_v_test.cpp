@@ -3,10 +3,8 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::zb_v_run_test {
@@ -53,15 +51,6 @@ TEST_P(ZeroBubbleVRuns, ZeroBubbleVHasTheBitsOfTurns) {
   EXPECT_EQ(difference(trained(lines(blocks, "zb-v", batches)),
                        trained(lines(blocks, "turns", batches))),
             "");
-}
-
-TEST(ZeroBubbleVConfig, ZeroBubbleVRefusesANumberOfExecutors) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            "blocks = 4\npipeline = {order = 'zb-v', executors = 2}\n");
-      },
-      testing::ThrowsMessage<UserError>(testing::HasSubstr("leave it out")));
 }
 
 }  // namespace sluice::zb_v_run_test

@@ -179,44 +179,6 @@ TEST(ImplicitMomentum, GoesOnFromWhatACheckpointHas) {
   EXPECT_TRUE(part.weights.equal(whole.weights));
 }
 
-std::string refusal(const OptimizerKeys& keys) {
-  try {
-    options_of(keys);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(ImplicitMomentum, WantsSgdWithAMomentum) {
-  const std::pair<std::string, ConfigNode::Value> own = {"correction.name",
-                                                         "implicit_momentum"};
-  for (const OptimizerKeys& keys :
-       {OptimizerKeys{{"name", "adam"}, own}, OptimizerKeys{own},
-        OptimizerKeys{{"momentum", 0.9}, {"nesterov", true}, own}})
-    EXPECT_NE(refusal(keys).find("lowers a momentum"), std::string::npos);
-  EXPECT_EQ(refusal({{"momentum", 0.9}, own}), "");
-}
-
-TEST(SpikeCompensation, WantsSgdWithAVelocityAndNoOtherLookAhead) {
-  const std::pair<std::string, ConfigNode::Value> spike = {
-      "correction.name", "spike_compensation"};
-  EXPECT_NE(refusal({{"name", "adam"}, spike}).find("'sgd'"),
-            std::string::npos);
-  EXPECT_NE(refusal({{"name", "muon"}, spike}).find("'sgd'"),
-            std::string::npos);
-  EXPECT_NE(refusal({spike}).find("momentum above 0"), std::string::npos);
-  EXPECT_NE(refusal({{"momentum", 0.9}, {"nesterov", true}, spike})
-                .find("leave out optimizer.nesterov"),
-            std::string::npos);
-  EXPECT_EQ(refusal({{"momentum", 0.9}, spike}), "");
-}
-
-TEST(Corrections, CorrectionsOfAnUnknownNameAreRefused) {
-  EXPECT_NE(refusal({{"correction.name", "none_such"}}).find("pipemare"),
-            std::string::npos);
-}
-
 /// The rate of 0.1 that a correction leaves.
 double rate_under(const OptimizerKeys& keys, std::int64_t staleness,
                   std::int64_t turn = 0) {

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/updates/clipping.h"
 #include "lib/updates/learning_rate.h"
 #include "lib/updates/optimizer.h"
@@ -142,15 +141,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, EveryOptimizer,
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });
-
-TEST(Optimizer, OptimizerOfAnUnknownNameIsRefusedWithAllNames) {
-  try {
-    make_optimizer({.name = "adamq"}, parameters({"w"}));
-    FAIL() << "it was made";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("nadamw"), std::string::npos);
-  }
-}
 
 TEST(ParameterGroups, ChangeDecayAndRateOfTheNamesTheyMatch) {
   const NamedTensors named =

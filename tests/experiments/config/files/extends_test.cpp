@@ -11,10 +11,8 @@
 
 namespace sluice::config_extends_test {
 
-using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 
 /// Writes the files of a test into a folder that vanishes with it.
 class Extends : public testing::Test {
@@ -101,15 +99,6 @@ TEST_F(Extends, TheTableAboutIsOfNoRunAndNotInherited) {
   const std::string path =
       write("a.toml", "extends = 'base.toml'\n[about]\nsummary = 'b'\n");
   EXPECT_EQ(read_config_file(path).literal(), "{a = 1}");
-}
-
-TEST_F(Extends, AnUnknownKeyOfTheTableAboutIsRefusedInOneLine) {
-  const std::string path =
-      write("a.toml", "a = 1\n[about]\nstalenes = 'none'\n");
-  EXPECT_THAT(
-      error_of(path),
-      AllOf(HasSubstr("a.toml:3: "), HasSubstr("about.stalenes"),
-            HasSubstr("did you mean 'staleness'?"), Not(HasSubstr("\n"))));
 }
 
 TEST_F(Extends, TheConfigOfARunWithoutADealHasSharesAsItRanWith) {

@@ -14,7 +14,6 @@
 
 namespace sluice::config_interpolation_test {
 
-using testing::AllOf;
 using testing::HasSubstr;
 
 ConfigNode read(const std::string& text) {
@@ -78,27 +77,6 @@ TEST(Interpolation, AValueHasThePlaceAndLayerOfItsReference) {
   const ConfigNode value = *interpolated(config).find("a");
   EXPECT_EQ(value.origin.text(), "a.toml:3");
   EXPECT_EQ(value.origin.layer, 0);
-}
-
-TEST(Interpolation, AMissingKeyIsNamedWithTheNearest) {
-  EXPECT_THAT(error_of("a = 1\nb = '${optimizer.lrr}'\n"
-                       "optimizer = {lr = 0.1}\n"),
-              AllOf(HasSubstr("a.toml:2: b: refers to 'optimizer.lrr'"),
-                    HasSubstr("did you mean 'optimizer.lr'")));
-  EXPECT_THAT(error_of("a = '${}'\n"), HasSubstr("refers to ''"));
-}
-
-TEST(Interpolation, ACycleIsNamedWithItsWay) {
-  EXPECT_THAT(error_of("a = '${b}'\nb = 'x${c}'\nc = '${a}'\n"),
-              HasSubstr("refers to itself: b -> c -> a -> b"));
-  EXPECT_THAT(error_of("a = {b = '${a}'}\n"),
-              HasSubstr("refers to itself: a -> a"));
-}
-
-TEST(Interpolation, WhatIsNoTextCanNotBePartOfAString) {
-  EXPECT_THAT(error_of("a = 'x${b}'\nb = [1]\n"),
-              HasSubstr("a.toml:1: a: 'b' is a list of 1 value"));
-  EXPECT_THAT(error_of("a = 'x${b'\nb = 1\n"), HasSubstr("has no '}'"));
 }
 
 /// Each key refers twice to the one before.

@@ -13,7 +13,6 @@
 
 #include "experiments/data/drawn/digit_glyphs.h"
 #include "lib/base/config.h"
-#include "lib/base/error.h"
 #include "tests/experiments/data/data_test_files.h"
 
 namespace sluice::data_drawn_digits_test {
@@ -96,13 +95,6 @@ TEST(DrawnDigits, ReadTheirSizesFromTheConfig) {
   const DataSet digits = configure_drawn_digits(fields)("");
   EXPECT_EQ(digits.train.samples()->size(), 7);
   EXPECT_EQ(digits.test.samples()->size(), 3);
-}
-
-TEST(DrawnDigits, RefuseANegativeSizeWhenConfigured) {
-  ConfigNode table;
-  table.set("train", {.value = std::int64_t{-1}});
-  Fields fields(&table, "data");
-  EXPECT_THROW(configure_drawn_digits(fields), UserError);
 }
 
 TEST(DigitGlyphs, EveryGlyphBeginsByPuttingThePenDown) {

@@ -4,18 +4,13 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/config/files/toml.h"
 #include "experiments/data/samples/samples.h"
 #include "lib/base/config.h"
-#include "lib/base/error.h"
 
 namespace sluice::noise_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 DataSet noise(const std::string& keys) {
   const ConfigNode table = parse_toml(keys, "test.toml");
@@ -68,13 +63,6 @@ TEST(Noise, HasTextsWhoseLabelsAreTheNextTokens) {
   EXPECT_GE(batch.labels.min().item<std::int64_t>(), 0);
   EXPECT_LT(batch.labels.max().item<std::int64_t>(), 300);
   EXPECT_GT(batch.labels.max().item<std::int64_t>(), 255);
-}
-
-TEST(Noise, TakesNoShapeBesideAContext) {
-  EXPECT_THAT([] { noise("context = 5\nclasses = 3"); },
-              ThrowsMessage<UserError>(HasSubstr("data.classes")));
-  EXPECT_THAT([] { noise("shape = [3, 5]"); },
-              ThrowsMessage<UserError>(HasSubstr("[C, H, W]")));
 }
 
 }  // namespace sluice::noise_test

@@ -3,17 +3,11 @@
 
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "lib/base/error.h"
 
 namespace sluice::injection_test {
 
 using std::chrono::milliseconds;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 using Kind = Injection::Kind;
 using Moment = Injection::Moment;
 
@@ -21,10 +15,6 @@ Injection one(const std::string& text) {
   const auto injections = parse_injections(text, 3);
   EXPECT_EQ(injections.size(), 1U);
   return injections.at(0);
-}
-
-auto refusal(const std::string& text) {
-  return [text] { parse_injections(text, 3); };
 }
 
 TEST(Injection, InjectionOfAKillNamesABlockAndATurn) {
@@ -89,52 +79,6 @@ TEST(Injection, TextsAreReadAgainAsTheSame) {
 TEST(Injection, HappensOnceUnlessItLasts) {
   EXPECT_TRUE(one("kill block 2 @ 5").is_once());
   EXPECT_FALSE(one("slow block 2 x2").is_once());
-}
-
-TEST(InjectionErrors, NameAnUnknownFaultAndTheNearest) {
-  EXPECT_THAT(refusal("kil block 2 @ 5"),
-              ThrowsMessage<UserError>(AllOf(HasSubstr("'kil' is no fault"),
-                                             HasSubstr("'kill'"),
-                                             HasSubstr("sluice help inject"))));
-}
-
-TEST(InjectionErrors, NameABlockThatIsNotThere) {
-  EXPECT_THAT(
-      refusal("kill block 4 @ 5"),
-      ThrowsMessage<UserError>(HasSubstr("'4' is no block; there are 1 to 3")));
-}
-
-TEST(InjectionErrors, NameBlocksThatAreNoNeighbours) {
-  EXPECT_THAT(
-      refusal("delay 1->3 5ms"),
-      ThrowsMessage<UserError>(HasSubstr("blocks 1 and 3 are no neighbours")));
-}
-
-TEST(InjectionErrors, SayWhatIsMissingAndTheForm) {
-  EXPECT_THAT(refusal("kill block 2 @"),
-              ThrowsMessage<UserError>(
-                  AllOf(HasSubstr("the number of a turn is missing"),
-                        HasSubstr("the form is: kill block K @ WHEN"))));
-}
-
-TEST(InjectionErrors, NameWhatIsTooMuch) {
-  EXPECT_THAT(refusal("kill block 2 @ 5 6"),
-              ThrowsMessage<UserError>(HasSubstr("'6' is too much")));
-}
-
-TEST(InjectionErrors, NameATimeWithoutAUnit) {
-  EXPECT_THAT(refusal("delay 1->2 20"),
-              ThrowsMessage<UserError>(HasSubstr("'20' is no time")));
-}
-
-TEST(InjectionErrors, NameAFactorThatWouldBeFaster) {
-  EXPECT_THAT(refusal("slow block 1 x0.5"),
-              ThrowsMessage<UserError>(HasSubstr("'x0.5' is no factor")));
-}
-
-TEST(InjectionErrors, NameATurnThatIsNone) {
-  EXPECT_THAT(refusal("corrupt 2->1 @ ten"),
-              ThrowsMessage<UserError>(HasSubstr("'ten' is no turn")));
 }
 
 }  // namespace sluice::injection_test

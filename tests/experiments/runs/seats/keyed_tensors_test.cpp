@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -20,7 +19,6 @@
 
 namespace sluice::keyed_tensors_test {
 
-using testing::HasSubstr;
 using NamedTensorMap = std::map<std::string, at::Tensor>;
 
 constexpr const char* kDrtp =
@@ -158,19 +156,6 @@ TEST_F(OrderWith, LabelsTellTheWrongOnesOfForwardForward) {
         with_labels(batch.inputs, labels, experiment.model.sample.classes)
             .equal(source->batch(t).inputs));
   }
-}
-
-TEST_F(OrderWith, AllMasksOfARunAreRefused) {
-  const Outcome outcome = order(kDrtp, "--with masks");
-  EXPECT_EQ(outcome.status, 2) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("--turns"));
-  EXPECT_FALSE(std::filesystem::exists(path("keyed.safetensors")));
-}
-
-TEST_F(OrderWith, WhatCannotBeWrittenIsNamed) {
-  const Outcome outcome = order(kDrtp, "--turns 1 --with moods");
-  EXPECT_EQ(outcome.status, 2) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("moods"));
 }
 
 }  // namespace sluice::keyed_tensors_test

@@ -117,13 +117,6 @@ TEST_F(Trackers, EndWithAProgramThatIsKilled) {
   EXPECT_FALSE(fs::exists(path("wandb.end"))) << "it was killed";
 }
 
-TEST_F(Trackers, TrackersOfOtherNamesAreRefused) {
-  const Outcome outcome = run(listening_python(), "logger=wandv");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("logger"), HasSubstr("wandb")));
-  EXPECT_FALSE(fs::exists(path("run")));
-}
-
 TEST_F(Trackers, AreNotToldOfWhatIsOnlyVerified) {
   const Outcome outcome =
       shell(fmt::format("SLUICE_PYTHON={} {} verify {} logger=wandb",

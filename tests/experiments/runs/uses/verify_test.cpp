@@ -216,11 +216,6 @@ std::string refusal(const VerifyOptions& options) {
   return "accepted";
 }
 
-TEST(Verify, WantsTwoEngines) {
-  EXPECT_THAT(refusal({.engines = {"threads"}, .turns = 6}),
-              HasSubstr("two or more"));
-}
-
 TEST(Verify, WantsChangesOfAnEngine) {
   EXPECT_THAT(
       refusal({.engines = {"virtual", "threads"}, .changes = {"seed=2"}}),

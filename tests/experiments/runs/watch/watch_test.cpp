@@ -1,6 +1,5 @@
 #include "experiments/runs/watch/watch.h"
 
-#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -114,14 +113,6 @@ TEST_F(WatchProgram, KnowsWhatWorkersTellEverySecond) {
     EXPECT_LT(block["turns_per_second"].get<double>(), 10) << block;
     EXPECT_GT(block["waiting_share"].get<double>(), 0.5) << block;
   }
-}
-
-TEST_F(WatchProgram, WatchProgramOfNoRunIsOneErrorLine) {
-  const Outcome shown = sluice("watch " + path("none"));
-  EXPECT_EQ(shown.status, 2);
-  EXPECT_EQ(std::count(shown.text.begin(), shown.text.end(), '\n'), 1)
-      << shown.text;
-  EXPECT_THAT(shown.text, HasSubstr("status.json"));
 }
 
 }  // namespace sluice::watch_test

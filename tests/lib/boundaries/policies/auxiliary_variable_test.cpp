@@ -9,19 +9,15 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
 #include "experiments/data/order/sample_source.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_variables.h"
 
 namespace sluice::auxiliary_variable_test {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 using torch::autograd::grad;
 
 constexpr const char* kNet =
@@ -456,38 +452,6 @@ TEST(AuxiliaryVariable,
                                        "[[timetable]]\nturn = 20\n" + penalty);
   EXPECT_TRUE(one_epoch.equal(before));
   EXPECT_FALSE(two_epochs.equal(before));
-}
-
-TEST(AuxiliaryVariable, SaysWhatItCannotDo) {
-  const auto reading = [](const std::string& lines) {
-    return [lines] { small_experiment(lines); };
-  };
-  for (const char* policy :
-       {"penalty", "augmented_lagrangian", "block_admm", "nmf"})
-    EXPECT_THAT(
-        reading(net("policy = '" + std::string(policy) + "', beta = 0")),
-        ThrowsMessage<UserError>(HasSubstr("set it above 0")));
-  EXPECT_THAT(reading(net("policy = 'penalty', order = 'weights_first'")),
-              ThrowsMessage<UserError>(HasSubstr("memory = 'sample'")));
-  EXPECT_THAT(reading(net("policy = 'penalty', order = 'weights_first', "
-                          "memory = 'sample', steps = 2")),
-              ThrowsMessage<UserError>(HasSubstr("moves once in each visit")));
-  EXPECT_THAT(reading(net("policy = 'penalty', memory = 'sample'",
-                          "data = {train = 320, test = 64, augment = {crop = "
-                          "2}}\n")),
-              ThrowsMessage<UserError>(HasSubstr("leave out data.augment")));
-  EXPECT_THAT(reading(net("policy = 'penalty', memory = 'sample'",
-                          "replicas = {count = 2}\n")),
-              ThrowsMessage<UserError>(HasSubstr("replicas.count = 1")));
-  const std::string buffered = "pipeline = {weights = 'double_buffer'}\n";
-  EXPECT_NO_THROW(reading(net("policy = 'penalty'", buffered))());
-  for (const char* several : {"steps = 2", "order = 'at_once'"})
-    EXPECT_THAT(
-        reading(net(std::string("policy = 'penalty', ") + several, buffered)),
-        ThrowsMessage<UserError>(HasSubstr("with the latest weights")));
-  EXPECT_THAT(reading(net("policy = 'blend', sources = [{policy = 'penalty'}, "
-                          "{policy = 'local_loss'}]")),
-              ThrowsMessage<UserError>(HasSubstr("an auxiliary variable")));
 }
 
 }  // namespace sluice::auxiliary_variable_test

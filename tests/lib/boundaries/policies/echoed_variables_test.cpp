@@ -5,17 +5,12 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_variables.h"
 
 namespace sluice::echoed_variables_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 /// Ten batches of augmented samples to an epoch: echoes of three lie across
 /// its end.
@@ -228,87 +223,5 @@ TEST(EchoedVariables, PhasesThatRepeatShareOneTable) {
     }
   EXPECT_EQ(tables, 2);
 }
-
-struct Refusal {
-  const char* name;
-  std::string lines;
-  const char* text;
-};
-
-std::vector<Refusal> refusals() {
-  const std::string echo = "memory = 'echo'";
-  const std::string penalty =
-      "boundary = {policy = 'penalty', memory = 'echo'}\n";
-  const std::string first =
-      "boundary = {policy = 'penalty', memory = 'echo', order = "
-      "'weights_first'}\n";
-  const auto later = [&](int turn) {
-    return "[[timetable]]\nturn = " + std::to_string(turn) + "\n" + first;
-  };
-  return {
-      {"NothingComesAgain", "boundary = {policy = 'penalty', " + echo + "}\n",
-       "set data.echo.times to 2 or more"},
-      {"OfSamples",
-       net(3, 2, "boundary = {policy = 'penalty', memory = 'sample'}\n"),
-       "leave out data.augment"},
-      {"OfSamplesThatStay",
-       "data = {train = 320, test = 64, echo = {times = 2}}\n"
-       "boundary = {policy = 'penalty', memory = 'sample'}\n",
-       "set memory = 'echo'"},
-      {"AtOnce",
-       net(3, 2,
-           "boundary = {policy = 'penalty', memory = 'echo', order = "
-           "'at_once'}\n"),
-       "set 'top_down' and 'weights_first'"},
-      {"ByAdam",
-       net(3, 2,
-           "boundary = {policy = 'penalty', memory = 'echo', step = "
-           "'adam'}\n"),
-       "set step = 'gradient'"},
-      {"NoSteps", net(3, 2, "boundary = {policy = 'penalty', steps = 0}\n"),
-       "set 1 or more"},
-      {"NoStepsOfSamples",
-       "boundary = {policy = 'penalty', steps = 0, memory = 'sample', order = "
-       "'weights_first'}\n",
-       "no z would ever leave h"},
-      {"WeightsFirstAtTheBegin", net(3, 2, first), "go over at turn 3"},
-      {"WeightsFirstTooEarly", net(3, 2, penalty + later(8)),
-       "go over at turn 9"},
-      {"WeightsFirstForEver", net(3, 2, penalty + later(3)),
-       "goes on at turn 6, where the next echo begins"},
-      {"AfterBackPropagation",
-       net(3, 2, "turns = 6\nboundary = {policy = 'backprop'}\n" + later(3)),
-       "leaves no z for the 'weights_first' of turn 3"},
-      {"AtAMeasure",
-       net(3, 2, penalty + "[[timetable]]\naccuracy = 0.5\n" + first),
-       "let phases begin at a turn"},
-      {"Replicas", net(3, 2, "replicas = {count = 2}\n" + penalty),
-       "set replicas.count = 1"},
-      {"Assistant",
-       "data = {train = 320, test = 64, echo = {times = 2}, assist = "
-       "{acceptance = 0.3}}\n",
-       "leave one of them out"},
-      {"EchoThatComesOnce",
-       "data = {train = 320, test = 64, echo = {batches = 4}}\n",
-       "set times to 2 or more"}};
-}
-
-class EchoedVariablesRefuse : public testing::TestWithParam<Refusal> {};
-
-TEST_P(EchoedVariablesRefuse, InOneLine) {
-  const auto read = [] {
-    small_experiment("blocks = 3\nmodel = {hidden = [24, 20]}\n" +
-                     GetParam().lines.substr(
-                         GetParam().lines.find("data =") == std::string::npos
-                             ? 0
-                             : GetParam().lines.find("data =")));
-  };
-  EXPECT_THAT(read, ThrowsMessage<UserError>(HasSubstr(GetParam().text)));
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, EchoedVariablesRefuse,
-                         testing::ValuesIn(refusals()), [](const auto& info) {
-                           return std::string(info.param.name);
-                         });
 
 }  // namespace sluice::echoed_variables_test

@@ -2,12 +2,10 @@
 #include <string>
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "experiments/runs/seats/seat_sources.h"
 #include "lib/base/by_block.h"
-#include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -100,23 +98,6 @@ TEST(ForwardForward, LearnsDigitsFarAboveChance) {
       sink);
   training.train();
   EXPECT_GT(sink->last, 0.6);
-}
-
-TEST(ForwardForward, NeedsAModelThatTrainsOnPairs) {
-  EXPECT_THROW(
-      small_experiment("model = {name = 'mlp'}\nblocks = 2\nboundary = {policy "
-                       "= 'local_loss', head = {name = 'forward_forward'}}\n"),
-      UserError);
-}
-
-TEST(ForwardForward, OtherHeadsRefuseItsPairs) {
-  for (const char* head : {"linear", "predsim", "vocabulary"})
-    EXPECT_THROW(small_experiment(fmt::format(
-                     "model = {{name = 'ff_mlp'}}\nblocks = 2\nboundary = "
-                     "{{policy = 'local_loss', head = {{name = '{}'}}}}\n",
-                     head)),
-                 UserError)
-        << head;
 }
 
 }  // namespace sluice::forward_forward_test

@@ -167,8 +167,4 @@ TEST(LamTarget, IsRefusedBesideAReach) {
   }
 }
 
-TEST(LamTarget, IsANumberFrom0To1) {
-  EXPECT_THROW(small_experiment(kNet + dni(lam_target(1.5))), UserError);
-}
-
 }  // namespace sluice::lam_target_test

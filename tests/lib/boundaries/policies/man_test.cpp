@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/helpers/program.h"
@@ -73,16 +72,6 @@ TEST(Man, TrainsTheCorrectionAndTheHeadBehindIt) {
   for (const char* name :
        {"heads.0.correction.linear.weight", "heads.0.head.classifier.weight"})
     EXPECT_FALSE(at::equal(find(first, name), find(later, name))) << name;
-}
-
-TEST(Man, InABlendIsRefused) {
-  EXPECT_THROW(
-      small_experiment(kBlocks +
-                       std::string("model = {hidden = [48, 40]}\n"
-                                   "boundary = {policy = 'blend', sources = "
-                                   "[{policy = 'backprop'}, {policy = "
-                                   "'local_loss', head = {name = 'man'}}]}\n")),
-      UserError);
 }
 
 class ManOn : public Program {};

@@ -300,48 +300,4 @@ TEST(NmfRun, FactorsOfSamplesHaveTheWeightsOfPlainAutogradOver30Turns) {
   }
 }
 
-TEST(NmfRun, HasADualOfSamplesOnly) {
-  EXPECT_THAT([] { small_experiment(net("policy = 'nmf', dual = true")); },
-              ThrowsMessage<UserError>(HasSubstr("memory = 'sample'")));
-}
-
-TEST(Nmf, IsForTheWholeRunWhereItChangesEvaluations) {
-  const auto reading = [](const char* evaluate) {
-    return [=] {
-      small_experiment(
-          "turns = 4\n" +
-          net("policy = 'nmf', evaluate = '" + std::string(evaluate) + "'") +
-          "[[timetable]]\nturn = 2\nboundary = {policy = "
-          "'backprop'}\n");
-    };
-  };
-  EXPECT_NO_THROW(reading("features")());
-  EXPECT_THAT(reading("factors"),
-              ThrowsMessage<UserError>(HasSubstr("leave the timetable out")));
-}
-
-TEST(Nmf, TakesFlatFeaturesAlone) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            "blocks = 2\nmodel = {name = 'conv3', channels = 8}\n"
-            "boundary = {policy = 'nmf'}\n");
-      },
-      ThrowsMessage<UserError>(HasSubstr("nmf takes flat features")));
-}
-
-/// Factors are each replica's own, and batches in flight hold a part of them.
-TEST(Nmf, GoesWithNeitherReplicasNorDelays) {
-  const auto reading = [](const std::string& above, const std::string& more) {
-    return [lines = "blocks = 3\nmodel = {hidden = [24, 20]}\n" + more +
-                    "boundary = {1 = {policy = 'nmf'}, 2 = {policy = '" +
-                    above + "'}}\n"] { small_experiment(lines); };
-  };
-  EXPECT_NO_THROW(reading("backprop", "")());
-  EXPECT_THAT(reading("backprop", "replicas = {count = 2}\n"),
-              ThrowsMessage<UserError>(HasSubstr("replicas.count = 1")));
-  EXPECT_THAT(reading("delayed_gradient", ""),
-              ThrowsMessage<UserError>(HasSubstr("without a delay")));
-}
-
 }  // namespace sluice::nmf_test

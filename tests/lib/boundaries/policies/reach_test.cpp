@@ -519,46 +519,6 @@ TEST(Reach, OneGradientComesDownWhereAllLossesGoOnTogether) {
     EXPECT_EQ(plan.gradients.leaving, plan.block == 1 ? 0 : 1) << plan.block;
 }
 
-std::string refusal(const std::string& lines) {
-  try {
-    small_experiment(lines);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(Reach, BeyondTheNetworkIsRefused) {
-  EXPECT_NE(refusal(kThree + within(3, "sum")).find("at most 2 are above"),
-            std::string::npos);
-}
-
-TEST(Reach, AcrossADelayIsRefused) {
-  EXPECT_NE(refusal(std::string(kThree) +
-                    "boundary.1 = {policy = 'local_loss', reach = 2}\n"
-                    "boundary.2 = {policy = 'delayed_gradient'}\n")
-                .find("must not be delayed"),
-            std::string::npos);
-}
-
-TEST(Reach, WithoutAnyLossIsRefused) {
-  EXPECT_NE(refusal(std::string(kFive) +
-                    "boundary.1 = {policy = 'backprop', reach = 1}\n"
-                    "boundary.2 = {policy = 'backprop'}\n"
-                    "boundary.3 = {policy = 'local_loss'}\n"
-                    "boundary.4 = {policy = 'local_loss'}\n")
-                .find("would never learn"),
-            std::string::npos);
-}
-
-TEST(Reach, InABlendIsRefused) {
-  EXPECT_NE(refusal(std::string(kThree) +
-                    "boundary = {policy = 'blend', sources = [{policy = "
-                    "'backprop'}, {policy = 'local_loss', reach = 1}]}\n")
-                .find("a blend can't hold"),
-            std::string::npos);
-}
-
 TEST(Reach, ADelayBelowItIsAllowed) {
   Training training(small_experiment(
       std::string(kFive) +

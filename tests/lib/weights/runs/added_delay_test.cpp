@@ -2,16 +2,12 @@
 #include <cstddef>
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/experiments/helpers/training.h"
 #include "tests/lib/weights/runs/delayed_sgd.h"
 
 namespace sluice::added_delay_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr const char* kOne = "1";
 constexpr const char* kThree = "['0', '1-2', '3-']";
@@ -91,46 +87,6 @@ TEST(AddedDelay, IsThatOfItsBlockAloneBelowALocalLoss) {
   };
   EXPECT_EQ(difference(block("[0, 2, 5]", 1), block("0", 1)), "");
   EXPECT_NE(difference(block("[0, 2, 5]", 2), block("0", 2)), "");
-}
-
-struct Refusal {
-  const char* lines;
-  const char* said;
-};
-
-TEST(AddedDelay, GoesWhereGradientsComeInTheirTurn) {
-  constexpr Refusal kRefusals[] = {
-      {"delay = {turns = [0, 1, 0]}", "at least as many below as above"},
-      {"delay = {turns = [1, 0]}", "there are 3 blocks"},
-      {"delay = {turns = []}", "got none"},
-      {"delay = {turns = -1}", "from 0 to 1024"},
-      {"delay = {turns = 1.5}", "from 0 to 1024"},
-      {"delay = {turns = 2}\nschedule = 'free'", "schedule = 'lockstep'"},
-      {"delay = {turns = 2}\npipeline = {order = 'gpipe', micro_batches = 2}",
-       "pipeline.order = 'turns'"},
-      {"delay = {turns = 2}\npipeline = {micro_batches = 2}",
-       "micro_batches = 1"},
-      {"delay = {turns = 2}\nboundary.policy = 'delayed_gradient'",
-       "has a delay of its own"},
-      {"delay = {turns = 2}\nboundary = {policy = 'local_loss', reach = 1}",
-       "has a reach"},
-      {"delay = {turns = 2, weights = 'vertical_sync'}", "stash"},
-      {"delay = {weights = 'mixed'}", "delay.turns"},
-  };
-  for (const Refusal& refusal : kRefusals)
-    EXPECT_THAT(
-        [&] {
-          small_experiment(delayed_net(kThree, 0.05) + refusal.lines + "\n");
-        },
-        ThrowsMessage<UserError>(HasSubstr(refusal.said)))
-        << refusal.lines;
-  EXPECT_THAT(
-      [&] {
-        small_experiment(delayed_net(kThree, 0.05,
-                                     ", clip = {norm = 1.0, scope = 'model'}") +
-                         kBackprop + late("2", "stash"));
-      },
-      ThrowsMessage<UserError>(HasSubstr("clip.scope = 'block'")));
 }
 
 }  // namespace sluice::added_delay_test

@@ -5,18 +5,13 @@
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/runs/measuring/rehearsal.h"
-#include "lib/base/error.h"
 #include "lib/memory/allocator.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::checkpointed_run_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string net(const std::string& lines) {
   return lines +
@@ -62,20 +57,6 @@ TEST(CheckpointedRuns, HaveTheBitsOfRunsThatKeepTheirGraphs) {
                            plain),
                 "");
   }
-}
-
-TEST(CheckpointedRuns, AreRefusedWhereOldActivationsMeetOtherWeights) {
-  for (const char* weights : {"mixed", "extrapolate"})
-    EXPECT_THAT(
-        [&] {
-          small_experiment(net(std::string("checkpoint_layers = 1\n"
-                                           "boundary = {policy = "
-                                           "'delayed_gradient', weights = '") +
-                               weights + "'}\n"));
-        },
-        ThrowsMessage<UserError>(HasSubstr(
-            std::string("other weights (weights = '") + weights + "')")))
-        << weights;
 }
 
 std::int64_t graph_bytes(const std::string& key) {

@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -12,9 +11,6 @@
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::double_buffer_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string net(const std::string& blocks, double lr) {
   return "blocks = " + blocks +
@@ -118,17 +114,6 @@ TEST(DoubleBufferPredict, HasTheSameBitsForEveryCutOrderAndEvaluation) {
             << blocks << " " << pipeline << evaluation;
 }
 
-TEST(DoubleBufferPredict, RefusesAnOptimizerWithoutAVelocity) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            std::string("blocks = 2\ndrop_last = true\noptimizer = {lr = 0.1}\n"
-                        "boundary = {policy = 'backprop'}\n") +
-            kPredicted);
-      },
-      ThrowsMessage<UserError>(HasSubstr("velocity")));
-}
-
 TEST(DoubleBuffer, HasTheSameBitsForEveryCutAndFlush) {
   const NamedTensors one = trained(net("1", 0.05) + kDouble);
   for (const char* blocks : {"['0-1', '2-3']", "['0', '1-2', '3']", kFour})
@@ -182,28 +167,6 @@ TEST(DoubleBuffer, BeginsAnewInEachPhaseOfATimetable) {
   };
   EXPECT_GT(moved_by_a_phase(kFlowing), 1e-4);
   EXPECT_EQ(moved_by_a_phase(kLatest), 0);
-}
-
-TEST(DoubleBuffer, RefusesWhatItDoesNotFit) {
-  const auto refused = [](const std::string& lines) {
-    return [lines] { small_experiment(net(kFour, 0.1) + lines); };
-  };
-  EXPECT_THAT(refused("pipeline = {order = '1f1b', micro_batches = 4, flush = "
-                      "false}\n"),
-              ThrowsMessage<UserError>(HasSubstr("'double_buffer'")));
-  EXPECT_THAT(refused("pipeline = {order = 'gpipe', micro_batches = 4, flush = "
-                      "false, weights = 'double_buffer'}\n"),
-              ThrowsMessage<UserError>(HasSubstr("order = '1f1b'")));
-  EXPECT_THAT(refused("pipeline = {order = '1f1b', micro_batches = 2, flush = "
-                      "false, weights = 'double_buffer'}\n"),
-              ThrowsMessage<UserError>(HasSubstr("raise")));
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            "blocks = 2\npipeline = {weights = 'double_buffer'}\nboundary = "
-            "{policy = 'delayed_gradient'}\n");
-      },
-      ThrowsMessage<UserError>(HasSubstr("don't delay")));
 }
 
 }  // namespace sluice::double_buffer_test

@@ -2,15 +2,11 @@
 // about those of the forward.
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/oracles/delay_oracle.h"
 
 namespace sluice::extrapolate_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string net(double lr) {
   return "blocks = ['0-1', '2-3', '4-']\nturns = 30\n"
@@ -85,25 +81,6 @@ TEST(Extrapolate, IsCloserToStashThanMixedWhereWeightsMoveSteadily) {
   const auto stash = first_block("stash");
   EXPECT_LT(distance(first_block("extrapolate"), stash),
             distance(first_block("mixed"), stash));
-}
-
-TEST(Extrapolate, AloneKnowsItsDecay) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(net(0.1) + policy("policy = 'delayed_gradient', "
-                                           "weights = 'mixed', decay = 0.1"));
-      },
-      ThrowsMessage<UserError>(HasSubstr("decay")));
-}
-
-TEST(Extrapolate, RefusesBf16AsMixedDoes) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(net(0.1) + "precision = 'bf16'\n" +
-                         policy("policy = 'delayed_gradient', weights = "
-                                "'extrapolate'"));
-      },
-      ThrowsMessage<UserError>(HasSubstr("'extrapolate'")));
 }
 
 }  // namespace sluice::extrapolate_test

@@ -127,25 +127,6 @@ TEST(Predict, MovesNothingBeforeTheFirstStep) {
   }
 }
 
-TEST(Predict, RefusesAnOptimizerWithoutAVelocity) {
-  try {
-    small_experiment(kNet + policy("delayed_gradient", "predict") +
-                     "optimizer = {lr = 0.1}\n");
-    FAIL() << "nothing was refused";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("with a momentum"),
-              std::string::npos);
-  }
-}
-
-TEST(Predict, RefusesWhatMakesUpForTheSameDelayTwice) {
-  EXPECT_THROW(
-      small_experiment(kNet + policy("delayed_gradient", "predict") +
-                       "optimizer = {lr = 0.1, momentum = 0.9, correction = "
-                       "{name = 'dynsgd'}}\n"),
-      UserError);
-}
-
 TEST(Predict, IsStashAtLearningRateZeroAndNotAbove) {
   const std::string rest = std::string(kNet);
   const auto both = [&](double lr) {

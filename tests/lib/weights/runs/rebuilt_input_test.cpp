@@ -10,13 +10,11 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
 #include "experiments/data/order/sample_source.h"
 #include "lib/base/by_block.h"
-#include "lib/base/error.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::rebuilt_input_test {
@@ -286,17 +284,6 @@ TEST(Petra, SendsItsInputDownWhereTheBlockBelowRebuildsFromIt) {
             2 * by_block(current.costs.bytes, 2).gradient);
   EXPECT_EQ(by_block(rebuilt.costs.bytes, 1).gradient,
             by_block(current.costs.bytes, 1).gradient);
-}
-
-TEST(Petra, AsksWhichPassMovesStatistics) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(
-            "model = {name = 'revnet', width = 8, blocks = [2]}\n"
-            "boundary = {policy = 'fully_decoupled', weights = 'rebuilt'}\n");
-      },
-      testing::ThrowsMessage<UserError>(
-          testing::HasSubstr("forwards every batch twice")));
 }
 
 }  // namespace sluice::rebuilt_input_test

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/experiments/helpers/training.h"
@@ -41,15 +40,6 @@ TEST(Recompute, RecomputeOfAPipelineKeepsNoGraphAndHasTheSameBits) {
     EXPECT_EQ(rebuilt.graphs, 0U) << order;
     EXPECT_GT(kept.graphs, 0U) << order;
   }
-}
-
-TEST(Recompute, RecomputeOfAPipelineIsRefusedBesideOtherWeights) {
-  EXPECT_THAT(
-      [] {
-        small_experiment(net("recompute = true, weights = 'double_buffer'"));
-      },
-      testing::ThrowsMessage<UserError>(
-          testing::HasSubstr("leave one of them out")));
 }
 
 }  // namespace sluice::rebuilt_test

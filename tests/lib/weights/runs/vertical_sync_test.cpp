@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/metrics/record.h"
@@ -12,9 +11,6 @@
 #include "tests/lib/weights/runs/delayed_sgd.h"
 
 namespace sluice::vertical_sync_test {
-
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 struct Cut {
   int blocks;
@@ -165,30 +161,6 @@ TEST(VerticalSync, BeginsInAPhaseOfATimetableAnew) {
       EXPECT_EQ(version,
                 batch < 10 ? batch : std::max<std::int64_t>(batch - 2, 10))
           << batch << ", block " << block;
-}
-
-TEST(VerticalSync, RefusesWhatItDoesNotFit) {
-  const auto refused = [](const std::string& boundary) {
-    return [boundary] {
-      small_experiment(delayed_net(kCuts[2].ranges, 0.05) + boundary);
-    };
-  };
-  const std::string one =
-      "{policy = 'delayed_gradient', weights = 'vertical_sync'}";
-  EXPECT_THAT(refused("boundary = {1 = " + one +
-                      ", 2 = {policy = 'delayed_gradient'}}\n"),
-              ThrowsMessage<UserError>(HasSubstr("all boundaries")));
-  EXPECT_THAT(
-      refused("boundary = {1 = {policy = 'backprop'}, 2 = " + one + "}\n"),
-      ThrowsMessage<UserError>(HasSubstr("boundaries 1 and 2")));
-  EXPECT_THAT(refused("boundary = " + one + "\nschedule = 'free'\n"),
-              ThrowsMessage<UserError>(HasSubstr("'lockstep'")));
-  EXPECT_THAT(refused("boundary = " + one +
-                      "\npipeline = {order = '1f1b', micro_batches = 2}\n"),
-              ThrowsMessage<UserError>(HasSubstr("delay")));
-  EXPECT_THAT(refused("boundary = {policy = 'backprop'}\npipeline = {weights "
-                      "= 'vertical_sync'}\n"),
-              ThrowsMessage<UserError>(HasSubstr("double_buffer")));
 }
 
 }  // namespace sluice::vertical_sync_test
