@@ -67,8 +67,11 @@ Costs costs_of_trial(const Experiment& experiment) {
 /// Counts what blocks do and send for the batches of the counted turns.
 class ActionTally {
  public:
-  ActionTally(const RunPlan& plan, const Costs& costs)
-      : plan_(plan), costs_(by_seat(costs, plan)) {}
+  /// checkpoints: whether each half of a backward runs the layers again.
+  ActionTally(const RunPlan& plan, const Costs& costs, bool checkpoints)
+      : plan_(plan),
+        costs_(by_seat(costs, plan)),
+        checkpoints_(checkpoints ? 1 : 0) {}
 
   void add(const TimedAction& timed) {
     const Action& action = timed.action;
@@ -100,14 +103,16 @@ class ActionTally {
         break;
       case Op::backward:
         backwards_ += 1;
+        again_ += checkpoints_;
         if (action.round == 0) again_ += forwards_again(block);
         break;
       case Op::backward_input:
         backwards_ += 0.5;
-        again_ += forwards_again(block);
+        again_ += checkpoints_ + forwards_again(block);
         break;
       case Op::backward_weights:
         backwards_ += 0.5;
+        again_ += checkpoints_;
         break;
       case Op::learn:
       case Op::learn_input:
@@ -126,6 +131,7 @@ class ActionTally {
 
   const RunPlan& plan_;
   const Costs costs_;
+  const double checkpoints_;
   double batches_ = 0;
   double again_ = 0;
   double backwards_ = 0;
@@ -135,7 +141,8 @@ class ActionTally {
 
 void run_trial(const Experiment& experiment, MethodAxes& axes) {
   const Costs costs = costs_of_trial(experiment);
-  ActionTally counted(experiment.plans.front(), costs);
+  ActionTally counted(experiment.plans.front(), costs,
+                      experiment.checkpoint_layers > 0);
   const auto seen = std::make_shared<RecordTally>();
   Coordinator coordinator(experiment.length, experiment.seats(), seen, nullptr);
   const auto crew = make_virtual_crew(

@@ -45,6 +45,9 @@ Costs computed_costs(const Experiment& experiment) {
   Costs costs = experiment.costs;
   for (std::size_t k = 0; k < blocks.size(); ++k)
     if (k < costs.blocks.size()) blocks[k].slowness = costs.blocks[k].slowness;
+  if (experiment.checkpoint_layers > 0)
+    for (BlockCosts& block : blocks)
+      block.seconds[Op::backward] += block.seconds[Op::forward];
   costs.blocks = std::move(blocks);
   return costs;
 }

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/planner/operations.h"
 #include "experiments/program/help/axes_table.h"
 #include "experiments/program/help/method_examples.h"
 #include "tests/experiments/helpers/program.h"
@@ -198,6 +199,21 @@ TEST(MethodAxes, AxesOfCompressorsHaveFewerBytesAndTheirMemory) {
   EXPECT_DOUBLE_EQ(of_preset("qsgd").copies, 1);
   EXPECT_DOUBLE_EQ(of_preset("signsgd").copies, 1);
   EXPECT_DOUBLE_EQ(of_preset("signum").copies, 2);
+}
+
+TEST(MethodAxes, LayersThatRunAgainTakeAForwardMore) {
+  EXPECT_DOUBLE_EQ(of_preset("checkpointing").forwards, 1);
+  Experiment experiment = example_experiment(
+      example_of(find_row(presets(), "checkpointing", "preset")), kAxesShape,
+      /*with_its_model=*/true);
+  const auto forwards_in_a_backward = [&] {
+    const BlockCosts block = planner::computed_costs(experiment).blocks.at(0);
+    return block.seconds[Op::backward] / block.seconds[Op::forward];
+  };
+  EXPECT_DOUBLE_EQ(forwards_in_a_backward(), 3);
+  experiment.checkpoint_layers = 0;
+  EXPECT_DOUBLE_EQ(forwards_in_a_backward(), 2);
+  EXPECT_DOUBLE_EQ(planner::method_axes(experiment).forwards, 0);
 }
 
 TEST(MethodAxes, AreSaidInWords) {
