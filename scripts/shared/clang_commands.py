@@ -24,7 +24,7 @@ def without_gcc(words):
             header = next(rest)
             if "cmake_pch" not in header:
                 kept += [word, header]
-        elif word not in GCC_ONLY:
+        elif word not in GCC_ONLY and not word.startswith("--param="):
             kept.append(word)
     return kept
 

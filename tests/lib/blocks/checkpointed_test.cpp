@@ -24,6 +24,7 @@ namespace sluice::checkpointed_test {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+constexpr std::int64_t kBatch = 16;
 constexpr std::int64_t kWidth = 32;
 
 /// A layer of two tensors: the first goes through a weight, a norm, a dropout
@@ -63,8 +64,8 @@ Block block_of(std::int64_t checkpointed) {
 
 Tensors inputs() {
   const auto random = at::make_generator<at::CPUGeneratorImpl>(5);
-  return {at::randn({16, kWidth}, random).set_requires_grad(true),
-          at::randn({16, kWidth}, random).set_requires_grad(true)};
+  return {at::randn({kBatch, kWidth}, random).set_requires_grad(true),
+          at::randn({kBatch, kWidth}, random).set_requires_grad(true)};
 }
 
 at::Tensor loss_of(const Tensors& outputs) {
@@ -133,7 +134,7 @@ TEST(CheckpointedLayers, KeepWhatPassesFromOneSegmentToTheNext) {
   if (!install_allocator()) GTEST_SKIP() << "AddressSanitizer is there";
   const MemoryAccount account("test");
   const MemoryScope scope(account);
-  const std::int64_t two_outputs = 2 * 16 * kWidth * 4;
+  const std::int64_t two_outputs = kBatch * kWidth * 4 * 2;
   EXPECT_EQ(trained(1).kept, kLayers * two_outputs);
   EXPECT_EQ(trained(2).kept, (kLayers + 1) / 2 * two_outputs);
   EXPECT_EQ(trained(kLayers).kept, two_outputs);
