@@ -159,12 +159,15 @@ struct OracleCase {
   const char* name;
   const char* boundary;
   PlainVariables options;
+  int seed = 1;
 };
 
 class VariablesOfPlainAutograd : public testing::TestWithParam<OracleCase> {};
 
 TEST_P(VariablesOfPlainAutograd, HaveItsWeights) {
-  const std::string lines = net(GetParam().boundary, "turns = 30\n");
+  const std::string lines =
+      net(GetParam().boundary,
+          "turns = 30\nseed = " + std::to_string(GetParam().seed) + "\n");
   const NamedTensors found = layers_of(trained(lines));
   const NamedTensors expected = plain_variables(lines, GetParam().options);
   // Adam divides by the size of gradients: of small ones the rounding is seen.
@@ -233,7 +236,10 @@ const OracleCase kCases[] = {
       .steps = 2,
       .order = PlainOrder::at_once,
       .dual = PlainDual::each_batch,
-      .per_sample = true}},
+      .per_sample = true},
+     // With seed 1 rounding bends a ReLU the other way after turn 20, on some
+     // processors; seeds 2 to 6 agree to 2e-6.
+     3},
     {"BlockAdmmByAdam",
      "policy = 'block_admm', beta = 2, step_size = 0.05, memory = 'sample'",
      {.beta = 2,
