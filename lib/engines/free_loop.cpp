@@ -94,9 +94,8 @@ void FreeLoop::note(const Action& action) {
 
 void FreeLoop::execute(Action action, bool is_ready) {
   const bool is_reported = is_ready && report_ && is_seen(action);
-  // What a centre serves is counted there; who has come to rest is not.
-  const bool is_rest = action.kind == ExchangeKind::agreement;
-  if (is_reported && !is_rest) report(action);
+  // The centre says of one that is lost what had come to it by then.
+  if (is_reported) report(action);
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
   if (action.op == Op::settle) {
@@ -107,10 +106,7 @@ void FreeLoop::execute(Action action, bool is_ready) {
   chooser_.did(action);
   admissions_.did(action, chooser_.room(seat_.ledger()),
                   std::chrono::steady_clock::now());
-  if (!is_reported)
-    note(action);
-  else if (is_rest)
-    report(action);
+  if (!is_reported) note(action);
 }
 
 /// Waits for the neighbour once more, which throws with its name.

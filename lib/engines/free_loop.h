@@ -20,7 +20,7 @@ namespace sluice {
 class FreeLoop {
  public:
   /// Gets actions, as to_text() writes them, with a blank between. Others see
-  /// the last one, which is not yet done, or has just been.
+  /// the last one, which is not yet done.
   using Report = std::function<void(std::string actions)>;
 
   /// The seat has not begun, and outlives this object. report: gets what is

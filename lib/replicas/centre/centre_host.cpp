@@ -128,13 +128,30 @@ void CentreHost::take(Change change) {
     return;
   if (!change.joins) lost_lives_[member] = change.life;
   if (change.link) {
+    const bool was_there = by_block(links_, member).receiver != nullptr;
+    hear_rest(member);
+    std::erase(broken_, member);  // the link that ends here
     if (change.link->receiver) change.link->receiver->ring(bell_);
+    by_block(links_, member) = *std::move(change.link);
     // The one before may have gone just now.
-    if (std::exchange(by_block(links_, member), *std::move(change.link))
-            .receiver)
-      centre_.leave(member, change.joins);
+    if (was_there) centre_.leave(member, change.joins);
   }
   if (change.joins) centre_.admit(member);
+}
+
+/// Takes what a replica had said before it was known that it is gone.
+void CentreHost::hear_rest(int member) {
+  if (in_hand_ && in_hand_->member == member) hear_in_hand();
+  try {
+    const auto& receiver = by_block(links_, member).receiver;
+    while (receiver && receiver->ready()) {
+      const std::optional<Message> message = receiver->receive();
+      if (!message) return;
+      hear(member, *message);
+    }
+  } catch (const LinkError&) {
+    // The end.
+  }
 }
 
 /// Takes one message of each replica that has sent one.
@@ -164,11 +181,22 @@ void CentreHost::take(int member) {
     by_block(links_, member) = {};
     return centre_.leave(member);
   }
+  in_hand_ = {member, *std::move(message)};
   take_changes();  // what was before that was said
-  if (message->round == static_cast<std::int64_t>(CentreMessage::end))
+  hear_in_hand();
+}
+
+void CentreHost::hear_in_hand() {
+  if (!in_hand_) return;
+  const auto [member, message] = *std::exchange(in_hand_, std::nullopt);
+  hear(member, message);
+}
+
+void CentreHost::hear(int member, const Message& message) {
+  if (message.round == static_cast<std::int64_t>(CentreMessage::end))
     by_block(links_, member) = {};
   else
-    centre_.hear(member, *message);
+    centre_.hear(member, message);
 }
 
 void CentreHost::answer(int member, Message message) {

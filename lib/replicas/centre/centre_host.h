@@ -12,6 +12,7 @@
 #include "lib/base/memory/account.h"
 #include "lib/base/messages/bell.h"
 #include "lib/base/messages/channel.h"
+#include "lib/base/messages/message.h"
 #include "lib/replicas/centre/centre.h"
 #include "lib/replicas/centre/centre_link.h"
 
@@ -40,8 +41,8 @@ class CentreHost {
   void admit(int member, std::int64_t life, Link link);
   /// As that, over the link that it has had from the start.
   void admit(int member);
-  /// A replica is lost, though its link may not have ended. Safe from any
-  /// thread.
+  /// A replica is lost, though its link may not have ended. What has come over
+  /// it by then was said before. Safe from any thread.
   void lose(int member, std::int64_t life = 0);
   /// Calls Centre::leave_out_place(). Safe from any thread.
   void leave_out_place();
@@ -63,14 +64,22 @@ class CentreHost {
   void note(Change change);
   void take(Change change);
   bool take_changes();
+  void hear_rest(int member);
+  void hear_in_hand();
+  void hear(int member, const Message& message);
   void take(int member);
   void answer(int member, Message message);
   void wait_since(std::uint64_t rung);
   bool is_over() const;
 
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
-  std::vector<Link> links_;                 // by replica; empty: it has ended
-  std::vector<int> broken_;                 // links that an answer found broken
+  std::vector<Link> links_;  // by replica; empty: it has ended
+  std::vector<int> broken_;  // links that an answer found broken
+  struct SaidMessage {
+    int member = 1;
+    Message message = {};
+  };
+  std::optional<SaidMessage> in_hand_;      // received, and not yet heard
   std::map<int, std::int64_t> lost_lives_;  // by replica, the last
   Centre centre_;
   std::mutex mutex_;  // guards what follows

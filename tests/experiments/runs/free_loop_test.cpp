@@ -6,17 +6,25 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/engines/heartbeat.h"
+#include "lib/engines/seat_runner.h"
+#include "lib/schedules/plan/op_table.h"
 #include "lib/workers/payloads.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_loop_test {
+
+using testing::Contains;
 
 /// Block 2 of two; the test has the ends of block 1.
 class IsolatedBlock : public testing::Test {
@@ -100,6 +108,42 @@ std::string done_between_neighbours(const std::string& priority) {
 TEST(FreeLoop, TakesTheMessageThatCameFirstWhereItIsToldTo) {
   EXPECT_EQ(done_between_neighbours("arrival"), "F0 F1 B0 U0 F2 B1 U1 B2 U2");
   EXPECT_EQ(done_between_neighbours("backward"), "F0 B0 U0 F1 B1 U1 F2 B2 U2");
+}
+
+// One that is killed between both has told what the centre may have seen of it,
+// be it a push or its coming to rest.
+TEST(FreeLoop, TellsOfAnExchangeBeforeItsCentreHearsOfIt) {
+  const Experiment experiment = small_experiment(
+      "blocks = 1\nschedule = 'free'\nengine = 'threads'\n"
+      "model = {hidden = [24]}\n"
+      "replicas = {count = 2, policy = 'server'}\n");
+  std::vector<Ends> ends = memory_ends(experiment);
+  std::vector<std::unique_ptr<Seat>> seats;
+  for (int seat : {1, 2})
+    seats.push_back(make_seat(experiment, seat, std::move(by_block(ends, seat)),
+                              nullptr, {}));
+  const Grant grant{.end_turn = 2, .checkpoint = true};
+  for (const auto& seat : seats) seat->start(grant);
+  std::string told;
+  std::vector<std::string> seen;
+  Heartbeat heartbeat;
+  const ActionWrapper around = [&](const Action& action, const auto& execute) {
+    if (action.op == Op::exchange) {
+      seen.push_back(to_text(action));
+      EXPECT_TRUE(told.ends_with(seen.back())) << seen.back() << "; " << told;
+    }
+    execute();
+  };
+  std::jthread other(
+      [&] { FreeLoop(experiment.plans, *seats[0]).carry_out(grant); });
+  FreeLoop(experiment.plans, *seats[1], SeatRunner(heartbeat, around),
+           [&](const std::string& actions) { told += " " + actions; })
+      .carry_out(grant);
+  other.join();
+  // The centre, beside replica 1, waits for the end of the other.
+  while (!seats.empty()) seats.pop_back();
+  EXPECT_THAT(seen, Contains("X2.1"));
+  EXPECT_GT(seen.size(), 1U);
 }
 
 }  // namespace sluice::free_loop_test

@@ -68,10 +68,12 @@ TEST_P(EveryBoundary, IsTheSameWithBackwardsInTwoHalves) {
     Experiment experiment =
         small_experiment(net + rate(0.05) + "boundary = " + GetParam() + "\n");
     const NamedTensors whole = trained(experiment);
-    for (BlockPlan& block : experiment.plans[0].blocks)
+    for (BlockPlan& block : experiment.plans[0].blocks) {
+      block.visits.clear();  // orders with halves have none
       block.program = [](const BlockPlan& plan, const Grant& grant) {
         return with_split_backwards(turns_of(plan, grant));
       };
+    }
     EXPECT_EQ(difference(trained(experiment), whole), "") << net;
   }
 }

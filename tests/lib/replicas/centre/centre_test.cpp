@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
@@ -416,6 +417,63 @@ TEST(CentreAtWork, LeavesOutWhoIsLostBeforeItHasCome) {
   EXPECT_EQ(next->enter().served.place, 1) << "the one before never came";
   next->finish();
   finish(links);
+}
+
+/// Says that it serves, and waits until it may.
+class WaitingRule final : public CentreRule {
+ public:
+  WaitingRule(std::latch& serves, std::latch& may)
+      : serves_(serves), may_(may) {}
+  void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
+  ServerAnswer serve(Push push) override {
+    serves_.count_down();
+    may_.wait();
+    return {.tensors = std::move(push.tensors)};
+  }
+  ServerAnswer take_back(int /*member*/) override { return {}; }
+  Tensors consensus() const override { return {}; }
+  NamedTensors state() const override { return {}; }
+
+ private:
+  std::latch& serves_;
+  std::latch& may_;
+};
+
+/// Three replicas, of which `busy` is served while another comes to its rest
+/// and is lost; so does the third come before that, where it isn't `busy`.
+void lose_while_served(int busy, int lost) {
+  std::latch serves(1);
+  std::latch may(1);
+  CentreLinks links = opened(3, std::make_unique<WaitingRule>(serves, may));
+  std::jthread visit([&links, busy] {
+    by_block(links, busy)->visit({.member = busy, .tensors = {start()}});
+  });
+  serves.wait();
+  const auto arrive = [&](int member) {
+    by_block(links, member)->arrive({at::ones({1}) * (3 << (2 * member))});
+  };
+  const int other = 5 - lost;
+  if (busy != other) arrive(other);
+  arrive(lost);
+  links.front()->host().lock()->lose(lost);
+  may.count_down();
+  visit.join();
+  arrive(1);
+  if (busy == other) arrive(other);
+  for (int member : {1, other}) by_block(links, member)->await_rest();
+  EXPECT_EQ(rest_of(links).statistics[0].item<double>(), 84);
+  EXPECT_TRUE(rest_of(links).losses.at(0).rests);
+  for (int member : {1, other}) by_block(links, member)->finish();
+}
+
+// The centre's next look is at what the replica said, at what is said of its
+// loss, or, where replica 1 was served, at what another said.
+TEST(CentreAtWork, HearsWhatAReplicaSaidBeforeItWasLost) {
+  for (const auto& [busy, lost] :
+       {std::pair(3, 2), std::pair(2, 3), std::pair(1, 3), std::pair(1, 2)}) {
+    SCOPED_TRACE(busy * 10 + lost);
+    lose_while_served(busy, lost);
+  }
 }
 
 /// Fails when replica 2 comes.
