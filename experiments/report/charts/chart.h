@@ -48,7 +48,7 @@ struct Chart {
 constexpr int kChartWidth = 440;
 constexpr int kChartHeight = 290;
 
-/// As SVG, with what the page's script (page_script.h) needs to know: the axes
+/// As SVG, with what the page's script (charts.js) needs to know: the axes
 /// in data-x and data-y ("low high is-log begin end", the latter in units of
 /// the drawing), and for each item a group with the entry of its legend in
 /// data-entry and its label in data-label. Axes are logarithmic where all

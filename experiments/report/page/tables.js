@@ -1,9 +1,5 @@
-#include "experiments/report/page/page_script.h"
-
-namespace sluice::report {
-
-const char* const kTableScript = R"js(
-// Script of the tables.
+// Behind charts.js: tables are sorted by a click on a head, and filtered. Reads what
+// results_table.h writes.
 const keyOf = cell => cell.dataset.value !== undefined ? cell.dataset.value
                                                        : cell.textContent.trim();
 function compare(a, b) {
@@ -81,6 +77,3 @@ for (const table of all('table.results')) {
   if (all('tbody tr', table).length > 5) filterable(table);
   sortable(table);
 }
-)js";
-
-}  // namespace sluice::report

@@ -1,8 +1,5 @@
-#include "experiments/report/page/page_script.h"
-
-namespace sluice::report {
-
-const char* const kFoldScript = R"js(
+// Behind tables.js: in a narrow window long sections are folded. Reads what page.cpp
+// and results_table.h write.
 // Narrow windows: sections longer than two of them are folded below their
 // heading, but for the results, of which the best rows show.
 function countsIn(section) {
@@ -40,6 +37,3 @@ document.addEventListener('click', event => {
   if (link) reveal(link.hash);
 });
 if (location.hash) reveal(location.hash)?.scrollIntoView();
-)js";
-
-}  // namespace sluice::report

@@ -1,8 +1,7 @@
-#include "experiments/report/page/page_script.h"
-
-namespace sluice::report {
-
-const char* const kPageScript = R"js(
+// Behaviour of a page, without any library: a click on an entry of a legend hides
+// what it stands for; charts show values under the pointer and change between
+// linear and logarithmic axes. Without it everything is there all the same. Reads
+// what chart.h writes.
 'use strict';
 const all = (selector, root) => [...(root || document).querySelectorAll(selector)];
 const make = (name, text, attributes) => {
@@ -276,7 +275,3 @@ function interactive(svg) {
   svg.onmouseleave = forget;
 }
 all('svg.chart').forEach(interactive);
-
-)js";
-
-}  // namespace sluice::report
