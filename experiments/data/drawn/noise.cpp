@@ -61,11 +61,13 @@ struct NoiseOptions {
   void check(const Fields& fields) const {
     if (shape.size() != 1 && shape.size() != 3)
       fields.reject("shape", "is [C, H, W] of an image or [n] of a vector");
-    for (const char* other : {"shape", "classes"})
-      if (is_text() && fields.has(other))
-        fields.reject(other,
-                      "goes with samples that are no text: leave out "
-                      "data.context, or set data.vocabulary");
+    // A resolved config has all keys: those with their defaults are not meant.
+    const NoiseOptions unset;
+    if (!is_text() || (shape == unset.shape && classes == unset.classes))
+      return;
+    fields.reject(shape == unset.shape ? "classes" : "shape",
+                  "goes with samples that are no text: leave out "
+                  "data.context, or set data.vocabulary");
   }
 };
 
