@@ -28,6 +28,7 @@
 #include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/adapters.h"
 #include "lib/blocks/fused_linear.h"
 #include "lib/tensors/pooling.h"
 
@@ -132,8 +133,8 @@ class AugLocalHead final : public Head {
          copied_layers(site, depth_at(site, options))) {
       const LayerSpec spec = copy_of(site, index, shape);
       const std::string name = fmt::format("layer{}", layers_.size() + 1);
-      layers_.push_back(register_module(name, spec.make()));
-      layers_.back()->initialise(random_key({key, key_part(name)}));
+      layers_.push_back(register_module(
+          name, trained_layer(spec, random_key({key, key_part(name)}))));
       shape = spec.output;
     }
     classifier_ =

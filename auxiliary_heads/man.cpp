@@ -23,6 +23,7 @@
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 #include "lib/base/random.h"
+#include "lib/blocks/adapters.h"
 #include "lib/blocks/block.h"
 
 namespace sluice {
@@ -42,8 +43,8 @@ class ManHead final : public Head {
     const std::int64_t next = site.layer + 1;
     const LayerSpec& layer =
         site.model->layers.at(static_cast<std::size_t>(next));
-    correction_ = register_module("correction", layer.make());
-    correction_->initialise(head_key(site, "man correction"));
+    correction_ = register_module(
+        "correction", trained_layer(layer, head_key(site, "man correction")));
     average_ = make_layers(*site.model, next, next, site.seed).front();
     for (auto& item : average_->named_parameters()) {
       item.value().requires_grad_(false);

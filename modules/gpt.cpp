@@ -123,8 +123,8 @@ class VocabularyLayer final : public Layer {
   Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
     SLUICE_CHECK(inputs.size() == (vocabulary_ ? 1 : 2),
                  "the last layer of gpt takes no tuple of {}", inputs.size());
-    const Tensor& weight = vocabulary_ ? vocabulary_->weight : inputs[1];
-    return {at::linear(norm_->forward(inputs.front()), weight)};
+    const Tensor normed = norm_->forward(inputs.front());
+    return {vocabulary_ ? vocabulary_(normed) : at::linear(normed, inputs[1])};
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <ATen/ops/clone.h>
 #include <c10/core/GradMode.h>
 
+#include "lib/blocks/adapters.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/tensors/generator_guard.h"
 
@@ -41,7 +42,9 @@ class DrawnLayer final : public Layer {
     return layer_->inverse(outputs, pass);
   }
   void initialise(std::uint64_t key) override {
-    copy_by_name(draws_->with_key(key), tensors_of_layer(*this),
+    const NamedTensors drawn = draws_->with_key(key);
+    copy_by_name(drawn,
+                 without_missing_adapters(tensors_of_layer(*this), drawn),
                  "what its factory has made");
   }
 

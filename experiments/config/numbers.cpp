@@ -146,6 +146,17 @@ ConfigNode without_plain_outer_step(ConfigNode numbers) {
   return without_value(numbers, "replicas.outer_momentum", {.value = 0.0});
 }
 
+/// Leaves out the table by which all weights train.
+ConfigNode without_idle_fine_tuning(ConfigNode numbers) {
+  const ConfigNode* table = numbers.find("fine_tune");
+  const ConfigNode none = {.value = ConfigNode::Array{}};
+  if (table == nullptr || !is_default(*table, "train", none) ||
+      !is_default(*table, "freeze", none) ||
+      !is_default(*table->find("lora"), "rank", {.value = std::int64_t{0}}))
+    return numbers;
+  return without(numbers, std::array<std::string_view, 1>{"fine_tune"});
+}
+
 ConfigNode without_younger_keys(ConfigNode numbers) {
   numbers = without_plain_outer_step(std::move(numbers));
   for (const auto& [path, value] : kYoungerKeys) {
@@ -155,6 +166,7 @@ ConfigNode without_younger_keys(ConfigNode numbers) {
   }
   numbers = without_value(numbers, "accumulate.by_block",
                           {.value = ConfigNode::Array{}});
+  numbers = without_idle_fine_tuning(std::move(numbers));
   for (const std::string_view name : kNoNumbersEmpty) {
     const ConfigNode* found = numbers.find(name);
     const auto* table = found == nullptr

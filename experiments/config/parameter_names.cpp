@@ -29,7 +29,8 @@ std::vector<std::string> parameter_names(const Experiment& experiment,
     const auto layer =
         experiment.model.layers.at(static_cast<std::size_t>(i)).make();
     for (const auto& item : layer->named_parameters())
-      all.push_back(fmt::format("layers.{}.{}", i, item.key()));
+      if (item.value().requires_grad())
+        all.push_back(fmt::format("layers.{}.{}", i, item.key()));
   }
   for (const Boundaries& phase : experiment.phases) {
     if (block < experiment.blocks()) {

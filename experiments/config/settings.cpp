@@ -341,6 +341,9 @@ void Settings::describe(Fields& fields) {
                "with the weights that the run starts from; tensors are named "
                "as in Sluice's checkpoints, or for gpt, llama, resnet18, 34 "
                "and 50 and vit as in published files"});
+  fields.section("fine_tune",
+                 "training of some of the model's weights, or of adapters",
+                 [&](Fields& part) { fine_tuning.describe(part); });
   fields.section("checkpoint", "when to save, beside the end of the run",
                  [&](Fields& part) { checkpoint.describe(part); });
   fields.section(

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/config/fine_tuning.h"
 #include "experiments/config/keep_options.h"
 #include "experiments/config/pipeline_settings.h"
 #include "experiments/config/replica_settings.h"
@@ -79,6 +80,7 @@ struct Settings : SeatOptions {
   bool forecast = false;      ///< predict the blocks' memory first
   std::vector<std::string> loggers = {};  ///< trackers that log the run
   std::string initial_weights = {};       ///< a file or checkpoint; empty: none
+  FineTuning fine_tuning = {};
   CheckpointSettings checkpoint = {};
   /// `drain` and `early_stop` are keys; the rest follows from keys and data.
   RunLength length = {};

@@ -197,8 +197,9 @@ NamedTensors named_parameters_of(const Experiment& experiment, int block) {
     const auto layer =
         experiment.model.layers.at(static_cast<std::size_t>(i)).make();
     for (const auto& parameter : layer->named_parameters())
-      parameters.emplace_back(fmt::format("layers.{}.{}", i, parameter.key()),
-                              parameter.value());
+      if (parameter.value().requires_grad())
+        parameters.emplace_back(fmt::format("layers.{}.{}", i, parameter.key()),
+                                parameter.value());
   }
   return parameters;
 }

@@ -25,10 +25,12 @@ ConfigNode blocks_from(const std::string& text) {
   return override_value(fmt::format("[\"{}\"]", list), "--blocks");
 }
 
+/// Parameters that an update moves.
 double parameters_of(const LayerSpec& layer) {
   double count = 0;
   for (const at::Tensor& parameter : layer.make()->parameters())
-    count += static_cast<double>(parameter.numel());
+    if (parameter.requires_grad())
+      count += static_cast<double>(parameter.numel());
   return count;
 }
 

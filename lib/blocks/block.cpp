@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/blocks/adapters.h"
 #include "lib/blocks/checkpointed.h"
 #include "lib/blocks/graphed_forward.h"
 #include "lib/tensors/gpu/device_graph.h"
@@ -18,6 +19,12 @@ namespace {
 void lay_out(torch::nn::Module& module, MemoryFormat format) {
   for (at::Tensor& parameter : module.parameters())
     parameter.set_data(laid_out(parameter.detach(), format));
+}
+
+/// Lets tensors lie in the storage of others.
+void share(const NamedTensors& from, NamedTensors& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].second.set_data(from[i].second.variable_data());
 }
 
 }  // namespace
@@ -41,8 +48,11 @@ Block::Block(int block, std::int64_t first_layer, std::function<Layers()> make,
     lay_out(*layers_[i], format);
     const std::string prefix =
         fmt::format("layers.{}.", first_layer + static_cast<std::int64_t>(i));
-    for (const auto& item : layers_[i]->named_parameters())
-      parameters_.emplace_back(prefix + item.key(), item.value());
+    for (const auto& item : layers_[i]->named_parameters()) {
+      weights_.emplace_back(prefix + item.key(), item.value());
+      const bool trains = item.value().requires_grad();
+      (trains ? parameters_ : frozen_).push_back(weights_.back());
+    }
     for (const auto& item : layers_[i]->named_buffers())
       buffers_.emplace_back(prefix + item.key(), item.value());
     layers_[i]->train();
@@ -120,17 +130,16 @@ Block Block::twin() const {
   Block twin(block_, first_layer_, make_, format_, device_);
   if (graphs_) twin.use_graphs();
   twin.checkpoint_every(checkpointed_);
+  share(frozen_, twin.frozen_);
   return twin;
 }
 
 void Block::share_buffers(const Block& twin) {
-  for (std::size_t i = 0; i < buffers_.size(); ++i)
-    buffers_[i].second.set_data(twin.buffers_[i].second.variable_data());
+  share(twin.buffers_, buffers_);
 }
 
 void Block::share_weights(const Block& twin) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].second.set_data(twin.parameters_[i].second.variable_data());
+  share(twin.parameters_, parameters_);
 }
 
 BufferGuard::BufferGuard(Tensors buffers) : buffers_(std::move(buffers)) {
@@ -152,8 +161,10 @@ Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
   Layers layers;
   for (std::int64_t i = first; i <= last; ++i) {
     layers.push_back(model.layers.at(static_cast<std::size_t>(i)).make());
-    layers.back()->initialise(
-        random_key({seed, static_cast<std::uint64_t>(i), key_part("weights")}));
+    const std::uint64_t key =
+        random_key({seed, static_cast<std::uint64_t>(i), key_part("weights")});
+    layers.back()->initialise(key);
+    begin_adapters(*layers.back(), key);
   }
   return layers;
 }

@@ -34,12 +34,17 @@ class Block {
   bool is_reversible() const;
   Tensors inverse(const Tensors& outputs, Pass pass);
 
-  /// "layers.<i>.<name>", i counting in the uncut model.
+  /// "layers.<i>.<name>", i counting in the uncut model, in the order of the
+  /// layers: all, and those that train.
+  const NamedTensors& weights() const { return weights_; }
   const NamedTensors& parameters() const { return parameters_; }
+  /// Parameters that don't require gradients: they never change, and twins
+  /// share them.
+  const NamedTensors& frozen() const { return frozen_; }
   const NamedTensors& buffers() const { return buffers_; }
 
-  /// A block of the same layers, with parameters and buffers of their own,
-  /// which are as `make` left them.
+  /// A block of the same layers and frozen parameters, with other parameters
+  /// and buffers of its own, which are as `make` left them.
   Block twin() const;
   /// From now on our buffers are the other's: what either writes in place, both
   /// see.
@@ -72,7 +77,9 @@ class Block {
   MemoryFormat format_;
   c10::Device device_;
   Layers layers_;
+  NamedTensors weights_;
   NamedTensors parameters_;
+  NamedTensors frozen_;
   NamedTensors buffers_;
   bool training_ = true;
   std::int64_t checkpointed_ = 0;

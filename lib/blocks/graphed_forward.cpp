@@ -46,7 +46,7 @@ struct GraphedForward::Call {
   /// Addresses of all that graphs use without memory of their own.
   std::vector<const void*> addresses() const {
     std::vector<const void*> all;
-    for (const NamedTensors* each : {&block.parameters(), &block.buffers()})
+    for (const NamedTensors* each : {&block.weights(), &block.buffers()})
       for (const auto& [name, tensor] : *each)
         all.push_back(tensor.const_data_ptr());
     return all;

@@ -36,7 +36,8 @@ class Sgd final : public VelocityOptimizer {
   }
 
   Tensors direction(double learning_rate) const override {
-    if (velocity_.empty()) return Optimizer::direction(learning_rate);
+    if (velocity_.empty() && !parameters_.empty())
+      return Optimizer::direction(learning_rate);
     Tensors changes(parameters_.size());
     for (const FusedGroup& group : groups_)
       for (const std::size_t i : group.members)

@@ -172,7 +172,7 @@ NamedTensors GradientProbe::back_propagate(std::int64_t batch,
   NamedTensors weights;
   for (const auto& [block, own] : turn.weights)
     weights.insert(weights.end(), own.begin(), own.end());
-  copy_by_name(weights, parts_.model.parameters(), "the probe");
+  copy_by_name(weights, parts_.model.weights(), "the probe");
   copy_by_name(weights, parts_.model.buffers(), "the probe");
 
   const at::AutoGradMode with_gradients(true);

@@ -33,7 +33,7 @@ void WatchedTurn::before(const Action& action) {
     return;
   watched_ = now;
   NamedTensors weights;
-  for (const NamedTensors* which : {&block_.parameters(), &block_.buffers()})
+  for (const NamedTensors* which : {&block_.weights(), &block_.buffers()})
     for (const auto& [name, tensor] : *which)
       weights.emplace_back(name, host_copy(tensor));
   observer_->before_turn(block_.index(), replica_, action.phase, action.turn,

@@ -55,6 +55,8 @@ constexpr std::array kResumeRows = {
     ResumeClass{"checkpoint", kFree},
     ResumeClass{"initial_weights", kFree,
                 "a run that goes on doesn't read them"},
+    ResumeClass{"fine_tune", kRefused,
+                "a checkpoint has other adapters, or other weights that train"},
     ResumeClass{"seed", kRefused,
                 "it decides the order of the samples, so which of an epoch are "
                 "still to come"},

@@ -168,7 +168,11 @@ Experiment read_experiment(const ConfigNode& written,
 namespace {
 
 /// A network of one's own has the layers that its program has made.
-void refuse_cut_layers(const Fields& top, const Experiment& experiment) {
+void refuse_other_layers(const Fields& top, const Experiment& experiment) {
+  if (experiment.fine_tuning.is_there())
+    top.reject("fine_tune",
+               "is for models of [model]: of your own layers, set "
+               "requires_grad to false for the weights that shall not train");
   for (const BoundaryCodecs& codecs : experiment.codecs)
     if (codecs.add_layers)
       top.reject("boundary",
@@ -193,7 +197,7 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   experiment.policies = network.policies;
   add_policies(experiment);
   read_rest(top, experiment);
-  refuse_cut_layers(top, experiment);
+  refuse_other_layers(top, experiment);
   check_schedules(top, experiment);
   refuse_clocks(top, experiment);
   make_plans(top, experiment);

@@ -287,6 +287,7 @@ void read_model(Fields& top, Experiment& experiment) {
     }
   });
   if (experiment.model.draw) experiment.model.draw(experiment.seed);
+  fine_tune(experiment.fine_tuning, top, experiment.model);
 }
 
 void add_policies(Experiment& experiment) {

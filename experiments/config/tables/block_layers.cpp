@@ -15,7 +15,8 @@ double parameter_bytes(const Experiment& experiment, const LayerRange& range) {
     const auto layer =
         experiment.model.layers.at(static_cast<std::size_t>(i)).make();
     for (const auto& parameter : layer->parameters())
-      bytes += static_cast<double>(parameter.nbytes());
+      if (parameter.requires_grad())
+        bytes += static_cast<double>(parameter.nbytes());
   }
   return bytes;
 }
@@ -30,7 +31,7 @@ double exchanged_bytes(const Experiment& experiment, const LayerRange& range) {
     const auto layer =
         experiment.model.layers.at(static_cast<std::size_t>(i)).make();
     for (const auto& parameter : layer->parameters())
-      sizes.push_back(parameter.sizes().vec());
+      if (parameter.requires_grad()) sizes.push_back(parameter.sizes().vec());
   }
   return compressor.bytes(sizes);
 }

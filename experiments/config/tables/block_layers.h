@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-/// Bytes of the parameters of a block's layers, which are made to count them.
+/// Bytes of the parameters that train in a block's layers, which are made to
+/// count them.
 double parameter_bytes(const Experiment& experiment, const LayerRange& range);
 
 /// Bytes of these layers that the replicas of a block send in a round of an

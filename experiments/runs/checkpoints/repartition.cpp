@@ -14,6 +14,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/blocks/adapters.h"
 #include "lib/boundaries/predictor.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_deals.h"
@@ -313,6 +314,22 @@ void check_cut_layers(const Experiment& experiment, const NamedTensors& weights,
           "{}: has '{}', of a codec that adds layers at a cut, and here is no "
           "such codec: set blocks and boundary.codec as they were",
           source, name);
+}
+
+void check_adapters(const Experiment& experiment, const NamedTensors& weights,
+                    const std::string& source) {
+  const FineTuning& tuning = experiment.fine_tuning;
+  for (const auto& [name, tensor] : weights) {
+    if (!name.starts_with("layers.") || !is_of_adapter(name)) continue;
+    if (tuning.adapter.rank > 0 &&
+        tuning.adapts(name.substr(0, name.rfind('.'))))
+      continue;
+    throw UserError(
+        "{}: has an adapter, '{}', and here is none: set fine_tune.lora as it "
+        "was, or `sluice export` the run first, which adds adapters to the "
+        "weights",
+        source, name);
+  }
 }
 
 std::string describe_cut(const Experiment& experiment,

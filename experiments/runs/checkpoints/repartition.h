@@ -26,6 +26,11 @@ namespace sluice {
 ConfigNode config_for_cut(const Experiment& run, const Partition& ranges,
                           std::span<const std::string> overrides);
 
+/// Throws UserError where the weights, of `source`, have adapters that the
+/// experiment doesn't: without them they are those of another network.
+void check_adapters(const Experiment& experiment, const NamedTensors& weights,
+                    const std::string& source);
+
 /// Throws UserError where the weights, of `source`, have layers that a codec
 /// put at a cut (BoundaryCodecs::add_layers) and the experiment has no such
 /// codec there: without them the other weights make another network.

@@ -50,7 +50,7 @@ Tensors AssembledModel::forward(const Tensors& inputs, const Pass& pass) {
 NamedTensors AssembledModel::tensors() const {
   NamedTensors all;
   for (const Block& block : blocks_)
-    all.insert(all.end(), block.parameters().begin(), block.parameters().end());
+    all.insert(all.end(), block.weights().begin(), block.weights().end());
   for (const Block& block : blocks_)
     all.insert(all.end(), block.buffers().begin(), block.buffers().end());
   for (const auto& end : ends_)

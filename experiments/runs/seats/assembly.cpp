@@ -14,6 +14,7 @@
 #include "experiments/runs/seats/devices.h"
 #include "experiments/runs/seats/seat_sources.h"
 #include "lib/base/by_block.h"
+#include "lib/blocks/adapters.h"
 #include "lib/boundaries/policies/top_loss.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/finite.h"
@@ -201,7 +202,8 @@ void check_weights(const Experiment& experiment, const std::string& path) {
         path, name);
   for (int number = 1; number <= experiment.blocks(); ++number) {
     const Block block = block_of(experiment, number);
-    copy_by_name(found, block.parameters(), source);
+    copy_by_name(found, without_missing_adapters(block.weights(), found),
+                 source);
     copy_by_name(found, block.buffers(), source);
   }
 }

@@ -11,6 +11,7 @@
 #include "experiments/runs/checkpoints/public_names.h"
 #include "experiments/runs/checkpoints/repartition.h"
 #include "experiments/runs/folder/returned_replicas.h"
+#include "lib/blocks/adapters.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_deals.h"
 #include "lib/workers/replica_sync.h"
@@ -30,6 +31,7 @@ void take_initial_weights(const Experiment& experiment, Seat& seat) {
   const auto [found, source] =
       find_weights(experiment, experiment.initial_weights);
   check_cut_layers(experiment, found, source);
+  check_adapters(experiment, found, source);
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : found) names.insert(name);
   NamedTensors wanted;
@@ -37,8 +39,8 @@ void take_initial_weights(const Experiment& experiment, Seat& seat) {
     if (name.starts_with("layers.") ||
         (names.contains(name) && !is_of_samples(name)))
       wanted.emplace_back(name, tensor);
-  copy_by_name(found, seat.copied(), source);
-  copy_by_name(found, wanted, source);
+  copy_by_name(found, without_missing_adapters(seat.copied(), found), source);
+  copy_by_name(found, without_missing_adapters(wanted, found), source);
 }
 
 /// Whether all seats go on with their own state.

@@ -15,6 +15,7 @@
 #include "experiments/runs/seats/assembly.h"
 #include "experiments/runs/sinks/bad_sample.h"
 #include "lib/base/error.h"
+#include "lib/blocks/adapters.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/finite.h"
 #include "lib/checkpoints/set_aside.h"
@@ -76,7 +77,10 @@ AssembledModel load_model(const Experiment& experiment,
       experiment, make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
   const FoundWeights found = find_weights(experiment, weights);
   check_cut_layers(experiment, found.tensors, found.source);
-  copy_by_name(found.tensors, whole.tensors(), found.source);
+  check_adapters(experiment, found.tensors, found.source);
+  copy_by_name(found.tensors,
+               without_missing_adapters(whole.tensors(), found.tensors),
+               found.source);
   check_are_finite(whole.tensors(), weights, command);
   return whole;
 }

@@ -16,6 +16,7 @@
 #include "experiments/runs/uses/evaluation.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/blocks/adapters.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/checkpoints/set_aside.h"
@@ -140,6 +141,8 @@ std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file,
                          const std::string& names) {
   NamedTensors tensors = load_model(experiment, from.path, kExport).tensors();
+  if (const auto& adapter = experiment.fine_tuning.adapter; adapter.rank > 0)
+    tensors = with_merged_adapters(tensors, adapter);
   if (!names.empty()) {
     const NamedModel model = named_model_of(experiment);
     tensors = with_public_names(find_names(names, model.name), model, tensors);

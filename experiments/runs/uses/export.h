@@ -22,7 +22,8 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 
 /// Writes the weights and buffers of the whole model, from all blocks of the
 /// checkpoint, into one safetensors file; what belongs to heads and
-/// synthesizers stays behind. The file's metadata are texts:
+/// synthesizers stays behind, and adapters are added to the weights beside
+/// them. The file's metadata are texts:
 ///
 ///   format      "pt", as others' readers of safetensors expect it
 ///   sluice      version of the program that wrote it

@@ -12,7 +12,7 @@ class FirstLayer final : public Upper {
   Tensors answer(const Block& block) override {
     const std::string layer = fmt::format("layers.{}.", block.first_layer());
     Tensors weights;
-    for (const auto& [name, weight] : block.parameters())
+    for (const auto& [name, weight] : block.weights())
       if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
     return weights;
   }

@@ -183,6 +183,7 @@ Tensors TrainedTensors::in_order(const Tensors& own, const Tensors& of_lower,
 
 NamedTensors TrainedTensors::weights() const {
   NamedTensors all = this->all();
+  append(block_.frozen(), all);
   append(block_.buffers(), all);
   std::set<std::string> seen;
   const auto add_buffers = [&](const BoundaryEnd& end) {

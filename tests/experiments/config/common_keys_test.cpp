@@ -214,10 +214,25 @@ TEST_P(ResolvedConfig, ReadsToTheSameExperimentWithCommonKeys) {
   EXPECT_EQ(read_experiment(common, "").resolved, whole);
 }
 
+TEST(ResolvedNoise, ResolvedTextsOfNoiseAreReadAgain) {
+  const ConfigNode whole =
+      read_experiment(
+          parse_toml("data = {name = 'noise', context = 6, vocabulary = 11}\n"
+                     "model = {name = 'gpt', layers = 2, width = 16, heads = "
+                     "2}\n",
+                     "a.toml"),
+          "")
+          .resolved;
+  EXPECT_EQ(
+      read_experiment(parse_toml(to_toml(whole), "run.toml"), "").resolved,
+      whole);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Kinds, ResolvedConfig,
     testing::Values(
         "", "blocks = 1\n", kTwo, kMixed,
+        "fine_tune = {train = ['*.bias'], lora.rank = 2}\n",
         "blocks = 3\nboundary = {policy = 'local_loss', codec = 'int8', "
         "2 = {head.name = 'predsim'}}\n",
         "blocks = 3\nboundary = {codec = 'fp16', 1.policy = 'backprop', "

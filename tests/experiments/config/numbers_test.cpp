@@ -49,6 +49,15 @@ TEST(Numbers, HaveAnAssistantOnlyWhereThereIsOne) {
   EXPECT_NE(with(", assist = {acceptance = 0.3}"), with(""));
 }
 
+TEST(Numbers, HaveFineTuningOnlyWhereSomeWeightsDoNotTrain) {
+  EXPECT_EQ(numbers("").find("fine_tune"), nullptr);
+  EXPECT_EQ(numbers("fine_tune = {train = [], lora = {rank = 0}}\n"),
+            numbers(""));
+  EXPECT_NE(numbers("fine_tune.train = ['layers.0.*']\n").find("fine_tune"),
+            nullptr);
+  EXPECT_NE(numbers("fine_tune.lora.rank = 1\n").find("fine_tune"), nullptr);
+}
+
 TEST(Numbers, HaveAnEchoOnlyWhereBatchesComeAgain) {
   const auto with = [](const std::string& echo) {
     return numbers(

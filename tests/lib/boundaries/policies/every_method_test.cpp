@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/by_block.h"
+#include "lib/blocks/adapters.h"
 #include "tests/experiments/helpers/methods.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -173,6 +174,35 @@ TEST_P(EveryMethod, X6_LayersThatRunAgainHaveTheSameBits) {
     return;
   }
   EXPECT_EQ(difference(trained(again), trained(kept)), "");
+}
+
+/// The model's own weights, which adapters don't belong to.
+NamedTensors weights_of_model(const NamedTensors& weights) {
+  NamedTensors own;
+  for (const auto& named : weights)
+    if (named.first.starts_with("layers.") && !is_of_adapter(named.first) &&
+        named.first.find("running") == std::string::npos &&
+        named.first.find("num_batches") == std::string::npos)
+      own.push_back(named);
+  return own;
+}
+
+NamedTensors adapters_in(const NamedTensors& weights) {
+  NamedTensors adapters;
+  for (const auto& named : weights)
+    if (named.first.starts_with("layers.") && is_of_adapter(named.first))
+      adapters.push_back(named);
+  return adapters;
+}
+
+TEST_P(EveryMethod, TrainsAdaptersOfFrozenWeights) {
+  Training training(
+      small_experiment("turns = 8\nfine_tune.lora.rank = 2\n" + net()));
+  const NamedTensors before = copies_of(training.weights());
+  training.train();
+  const NamedTensors after = training.weights();
+  EXPECT_EQ(difference(weights_of_model(after), weights_of_model(before)), "");
+  EXPECT_NE(difference(adapters_in(after), adapters_in(before)), "");
 }
 
 TEST_P(EveryMethod, X7_EvaluationChangesNothing) {
