@@ -36,7 +36,7 @@ class FusedLinearImpl : public torch::nn::LinearImpl {
   bool has_adapter() const { return lora_a.defined(); }
 
   at::Tensor forward(const at::Tensor& input) {
-    const at::Tensor output = at::linear(input, weight, bias);
+    at::Tensor output = at::linear(input, weight, bias);
     if (!has_adapter()) return output;
     return output + at::linear(at::linear(input, lora_a), lora_b) * scale_;
   }
