@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "experiments/data/drawn/clusters.h"
 #include "experiments/data/drawn/drawn_digits.h"
 #include "experiments/data/drawn/noise.h"
 #include "experiments/data/sets/cifar.h"
@@ -24,6 +25,9 @@ constexpr std::array kRows = {
     DataSetRow{"noise",
                "random images, vectors or tokens of any shape; needs no file",
                configure_noise},
+    DataSetRow{"clusters",
+               "a mixture of Gaussians, several to a class; needs no file",
+               configure_clusters},
     DataSetRow{"mnist", "handwritten digits, 28x28 grey (LeCun 1998)",
                configure_mnist},
     DataSetRow{"fashion_mnist", "clothes, 28x28 grey (Xiao 2017)",

@@ -73,16 +73,26 @@ void add_meetings(const Experiment& experiment, Costs& costs) {
   }
 }
 
+/// Steps that a centre makes of a gradient: of its replica alone, of it and its
+/// neighbours, or of a part of a step.
+double steps_of_gradient(const Experiment& experiment) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  if (kind.softsync > 0) {
+    const std::int64_t gradients = experiment.replicas.count / kind.softsync;
+    return 1 / static_cast<double>(gradients);
+  }
+  const bool teaches_peers =
+      !kind.exchange.graph.is_all() && !kind.tells_staleness;
+  return teaches_peers ? static_cast<double>(parts_of_exchange(experiment)) : 1;
+}
+
 /// Adds the centre's work. It updates by each gradient, or by several, and
 /// serves one replica at a time, which takes the new weights; weights that
 /// arrive it mixes with its own. No replica waits for another one's update.
 void add_visits(const Experiment& experiment, Costs& costs) {
   const ReplicaKind& kind = experiment.replicas.kind;
   const bool makes_updates = kind.exchange.what == ExchangedTensors::gradients;
-  const double updates =
-      kind.softsync == 0
-          ? 1
-          : 1 / static_cast<double>(experiment.replicas.count / kind.softsync);
+  const double updates = makes_updates ? steps_of_gradient(experiment) : 1;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const double bytes = costs.exchange_bytes.at(k);
     const double mixing = seconds_of_sum(bytes, 2);

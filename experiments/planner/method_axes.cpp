@@ -241,10 +241,15 @@ void add_replicas(const Experiment& experiment, MethodAxes& axes) {
   }
   axes.replica_bytes = sent / model;
   axes.copies += kept / model;
-  // A centre makes no more than one step of what a replica brings.
-  const bool steps_by_each = exchange.what == ExchangedTensors::gradients &&
-                             !exchange.graph.is_all() && !exchange.served;
-  if (steps_by_each) axes.steps = 1 + sent_in_exchange(exchange);
+  // A server makes no more than one step of what a replica brings.
+  const bool steps_by_each =
+      exchange.what == ExchangedTensors::gradients &&
+      !exchange.graph.is_all() &&
+      !(exchange.served && experiment.replicas.kind.tells_staleness);
+  if (steps_by_each)
+    axes.steps =
+        1 + static_cast<double>(std::ssize(
+                peers_of(exchange.graph, exchange.members, 1, 0).from));
   if (exchange.leaves_them_apart()) axes.apart = exchange.every;
 }
 

@@ -25,6 +25,7 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre_rules.h"
+#include "lib/replicas/every.h"
 #include "lib/replicas/outer_step.h"
 #include "lib/replicas/replica_policy.h"
 
@@ -204,12 +205,10 @@ ReplicaKind average(Fields& fields) {
   ReplicaKind kind{
       .exchange = {.what = ExchangedTensors::weights, .agrees = true}};
   AverageOptions options;
-  fields.key("every", kind.exchange.every,
-             {.text = "updates between two averages; one more than the run "
-                      "has: only its end is averaged",
-              .unit = "updates",
-              .min = 1,
-              .max = 1e12});
+  describe_every(fields, kind,
+                 "updates of a replica between two averages, by which it "
+                 "counts in them; one more than the run has: only its end is "
+                 "averaged");
   fields.key("each_before", kind.exchange.each_before,
              {.text = "before this turn an average follows every update, "
                       "`every` is of those after it (post-local SGD)",
@@ -219,6 +218,11 @@ ReplicaKind average(Fields& fields) {
   fields.key("stagger", kind.stagger,
              {.text = "blocks average at different updates, evenly spread "
                       "(streaming DiLoCo's fragments)"});
+  if (kind.stagger && !kind.every_of.empty())
+    fields.reject("stagger",
+                  "spreads the averages of blocks over one number of updates, "
+                  "and every = [...] has one for each replica: leave one of "
+                  "them out");
   describe_overlap(fields, options, kind);
   options.outer.describe(fields);
   fields.key("outer_nesterov", options.outer.nesterov,

@@ -62,6 +62,17 @@ std::unique_ptr<CentreRule> pair_centre(const NamedTensors& parameters,
                                         int members, const PeerGraph& graph,
                                         bool before);
 
+/// Nearest neighbours training (Viviani et al. 2019): a push is a gradient, and
+/// a step of the replica and of each of its neighbours, with optimizers of
+/// their own; the replica takes its weights after it. When adopt_every batches
+/// have come since the last time, all go on with the weights of the replica
+/// whose batches had the lowest mean loss; 0: never.
+std::unique_ptr<CentreRule> neighbour_centre(const NamedTensors& parameters,
+                                             const UpdateOptions& options,
+                                             int members,
+                                             const PeerGraph& graph,
+                                             std::int64_t adopt_every);
+
 // Where replicas wait for others (Quorum):
 
 /// Synchronous SGD of those who have come, and with backup workers (Chen et al.
@@ -71,8 +82,9 @@ std::unique_ptr<CentreRule> summing_centre(const NamedTensors& parameters,
 
 /// Pushes are the replicas' weights, of which policy.combine() makes the next
 /// ones; of a replica that began before the last merge, how far it has moved
-/// since then: the syncer of decoupled DiLoCo (arXiv:2604.21428), for replicas
-/// that make as many updates each.
+/// since then. Each counts by its updates between two pushes, since all
+/// have as many samples to an update: the syncer of decoupled DiLoCo
+/// (arXiv:2604.21428).
 std::unique_ptr<CentreRule> averaging_centre(
     const NamedTensors& parameters, int members,
     std::unique_ptr<ReplicaPolicy> policy);

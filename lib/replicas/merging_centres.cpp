@@ -83,9 +83,13 @@ class AveragingCentre final : public CentreRule {
 
   void merge(std::vector<Push> pushes) override {
     std::vector<Tensors> all;
-    for (Push& push : pushes) all.push_back(as_of_now(push));
+    std::vector<std::int64_t> updates;
+    for (Push& push : pushes) {
+      all.push_back(as_of_now(push));
+      updates.push_back(push.updates);
+    }
     const Tensors merged =
-        policy_->combine({}, {.mean = mean_in_order(all),
+        policy_->combine({}, {.mean = weighted_mean_in_order(all, updates),
                               .parts = std::ssize(pushes),
                               .rate = pushes.at(0).info.rate});
     copy_into(taken_.weights(), merged);

@@ -1,20 +1,22 @@
 // Nearest neighbours training (Viviani et al. 2019, "Deep learning at scale",
 // PDP, doi:10.1109/EMPDP.2019.8671552): a replica steps by its own gradient and
 // by those of its neighbours, each a step of its own optimizer; weights are not
-// averaged. Here in lockstep: gradients of the same turn, in the order
-// of the replicas. After some epochs all go on with the weights of the one
-// whose training loss has been the lowest since the last time (in FAST, that of
-// the highest validation accuracy); each keeps its optimizer's state. Until
-// then, where not all are neighbours, they run apart: with plain SGD and
-// curvature h a difference v of the replicas becomes (1 - lr h (I + A)) v, A
-// the adjacency of the graph, and I + A has eigenvalues below 0 unless the
-// graph is complete; of a ring they are 1 + 2 cos q.
+// averaged. In lockstep: gradients of the same turn, in the order of the
+// replicas; in a free schedule as they arrive (neighbour_centre.cpp). After
+// some epochs all go on with the weights of the one whose training loss has
+// been the lowest since the last time (in FAST, that of the highest validation
+// accuracy); each keeps its optimizer's state. Until then, where not all are
+// neighbours, they run apart: with plain SGD and curvature h a difference v of
+// the replicas becomes (1 - lr h (I + A)) v, A the adjacency of the graph, and
+// I + A has eigenvalues below 0 unless the graph is complete; of a ring they
+// are 1 + 2 cos q.
 #include <memory>
 #include <string>
 
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -74,15 +76,22 @@ ReplicaKind neighbours(Fields& fields) {
                       "is 2; or of four on a torus. Of more than three on a "
                       "ring, and on a torus, replicas run apart at any "
                       "learning rate, until adopt_every has them meet"});
-  fields.key("adopt_every", kind.adopt_every,
-             {.text = "epochs after which all replicas go on with the weights "
-                      "of the one whose training loss was the lowest since the "
-                      "last time; each keeps its optimizer's state. Several "
-                      "blocks want policy = 'backprop'. 0: never",
-              .unit = "epochs",
-              .min = 0,
-              .max = 1e9});
+  fields.key(
+      "adopt_every", kind.adopt_every,
+      {.text = "epochs after which all replicas go on with the weights "
+               "of the one whose training loss was the lowest since the "
+               "last time; each keeps its optimizer's state. In lockstep "
+               "several blocks want policy = 'backprop', with schedule "
+               "= 'free' there is one. 0: never",
+       .unit = "epochs",
+       .min = 0,
+       .max = 1e9});
   kind.make = kind.adopt_every > 0 ? make_adopting : make_neighbours;
+  kind.make_centre = [shape = graph.shape](const NamedTensors& parameters,
+                                           const CentreSite& site) {
+    return neighbour_centre(parameters, site.options, site.members,
+                            {.shape = shape}, site.adopt_every);
+  };
   return kind;
 }
 

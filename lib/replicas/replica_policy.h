@@ -94,7 +94,8 @@ class StepRule {
 };
 
 /// Rule by which replicas adopt the weights of the best of them
-/// (ReplicaExchange::adopts). Used by one thread.
+/// (ReplicaExchange::adopts); with a centre it only adds up the losses of a
+/// push. Used by one thread.
 class AdoptionRule {
  public:
   virtual ~AdoptionRule() = default;
@@ -142,6 +143,8 @@ struct CentreSite {
   const UpdateOptions& options;  ///< of the block's updates
   int members = 1;
   std::uint64_t seed = 0;  ///< of the run
+  /// ReplicaKind::adopt_every in batches of all replicas.
+  std::int64_t adopt_every = 0;
 };
 
 /// Rules by which the replicas of a run work together.

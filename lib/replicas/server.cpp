@@ -21,7 +21,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -29,6 +28,7 @@
 
 #include "lib/replicas/centre_rules.h"
 #include "lib/replicas/delayed_nesterov.h"
+#include "lib/replicas/every.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/replicas/taken_weights.h"
 
@@ -189,39 +189,6 @@ class MovementServer final : public PullPolicy {
   std::optional<DelayedNesterov> outer_;  // none: each movement is added
 };
 
-constexpr std::int64_t kMostUpdates = 1'000'000'000'000;
-
-std::int64_t updates_of(const ConfigNode& written, const Fields& fields) {
-  const auto* number = std::get_if<std::int64_t>(&written.value);
-  if (number == nullptr || *number < 1 || *number > kMostUpdates)
-    fields.reject("every",
-                  fmt::format("expected an integer from 1 to {}, or a list of "
-                              "one for each replica, got {}",
-                              kMostUpdates, written.literal()));
-  return *number;
-}
-
-/// Dynamic local updates (Liu et al. 2024) are a number for each replica.
-void describe_every(Fields& fields, ReplicaKind& kind) {
-  ConfigNode written = {.value = kind.exchange.every};
-  fields.key("every", written, "integer | list of integers",
-             {.text = "updates of a replica between two pushes of its "
-                      "movement; or, with schedule = 'free', a list with a "
-                      "number for each replica, in proportion to their speeds "
-                      "(dynamic local updates)",
-              .unit = "updates"});
-  const auto* list = std::get_if<ConfigNode::Array>(&written.value);
-  if (list == nullptr) {
-    kind.exchange.every = updates_of(written, fields);
-    return;
-  }
-  for (const ConfigNode& item : *list)
-    kind.every_of.push_back(updates_of(item, fields));
-  if (kind.every_of.empty())
-    fields.reject("every", "expected a number for each replica, got none");
-  kind.exchange.every = kind.every_of.front();
-}
-
 }  // namespace
 
 ReplicaKind server(Fields& fields) {
@@ -234,7 +201,8 @@ ReplicaKind server(Fields& fields) {
              {.text = "what a replica sends to the server: gradients, which "
                       "the server's optimizer steps by; or how far it has "
                       "moved by its own optimizer, which the server adds"});
-  describe_every(fields, kind);
+  describe_every(fields, kind,
+                 "updates of a replica between two pushes of its movement");
   bool per_update = false;
   fields.key(
       "per_update", per_update,

@@ -1,6 +1,8 @@
 #include "lib/tensors/sums.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -61,6 +63,24 @@ Tensors sum_in_order(const std::vector<Tensors>& parts) {
 
 Tensors mean_in_order(const std::vector<Tensors>& parts) {
   return combined(parts, mean_of);
+}
+
+Tensors weighted_mean_in_order(const std::vector<Tensors>& parts,
+                               const std::vector<std::int64_t>& weights) {
+  SLUICE_CHECK(weights.size() == parts.size(), "{} weights for {} replicas",
+               weights.size(), parts.size());
+  if (std::all_of(weights.begin(), weights.end(),
+                  [&](std::int64_t each) { return each == weights.front(); }))
+    return mean_in_order(parts);
+  const auto all = static_cast<double>(
+      std::accumulate(weights.begin(), weights.end(), std::int64_t{0}));
+  return combined(parts, [&](const Tensors& each) -> at::Tensor {
+    if (!each.at(0).defined()) return {};
+    at::Tensor mean = each[0].clone();
+    for (std::size_t r = 1; r < each.size(); ++r)
+      mean.add_(each[r] - each[0], static_cast<double>(weights[r]) / all);
+    return mean;
+  });
 }
 
 void mean_into(at::Tensor& mean, const Tensors& parts) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "lib/tensors/tensors.h"
@@ -15,6 +16,10 @@ Tensors sum_in_order(const std::vector<Tensors>& parts);
 /// ...) / count, which of equal ones has their bits, -0 included, where a sum
 /// would be rounded. As sum_in_order() otherwise.
 Tensors mean_in_order(const std::vector<Tensors>& parts);
+/// As that, where each counts by a weight above 0: 1 + (w_2 (2 - 1) + w_3 (3 -
+/// 1) + ...) / sum of w. Of equal weights it has the bits of mean_in_order().
+Tensors weighted_mean_in_order(const std::vector<Tensors>& parts,
+                               const std::vector<std::int64_t>& weights);
 /// The mean of one tensor of each replica, into one that lies as they do.
 void mean_into(at::Tensor& mean, const Tensors& parts);
 

@@ -50,7 +50,7 @@ class ImplicitMomentum final : public Transform {
 
 MakeCorrection read_implicit_momentum(Fields& fields,
                                       OptimizerOptions& options) {
-  if (options.name != "sgd" || options.momentum == 0 || options.nesterov)
+  if (options.name != "sgd" || options.momentum <= 0 || options.nesterov)
     fields.reject("name",
                   "'implicit_momentum' lowers a momentum, which "
                   "optimizer.name = 'sgd' with a momentum above 0 has, without "

@@ -94,8 +94,10 @@ class Sgd final : public VelocityOptimizer {
 
 MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options) {
   fields.key("momentum", options.momentum,
-             {.text = "part of the velocity that is kept at a step",
-              .min = 0,
+             {.text = "part of the velocity that is kept at a step; below 0 "
+                      "each step takes back a part of the last, where late "
+                      "gradients bring a momentum of their own",
+              .min = -1,
               .max = 1});
   fields.key("nesterov", options.nesterov,
              {.text = "look ahead along the velocity"});
@@ -108,7 +110,7 @@ MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options) {
   if (options.nesterov && options.look_ahead)
     fields.reject("look_ahead",
                   "is another form of nesterov: leave one of them out");
-  if (options.nesterov && options.momentum == 0)
+  if (options.nesterov && options.momentum <= 0)
     fields.reject("nesterov", "needs a momentum above 0");
   return [](const OptimizerOptions& all, const NamedTensors& parameters) {
     return std::make_unique<Sgd>(all, parameters);

@@ -34,7 +34,7 @@ class SpikeCompensation final : public Transform {
 
 MakeCorrection read_spike_compensation(Fields& fields,
                                        OptimizerOptions& options) {
-  if (options.name != "sgd" || options.momentum == 0)
+  if (options.name != "sgd" || options.momentum <= 0)
     fields.reject("name",
                   "'spike_compensation' weighs a velocity, which only "
                   "optimizer.name = 'sgd' with a momentum above 0 has");

@@ -99,7 +99,7 @@ std::int64_t number_of(const WeightsAtBackward& weights) {
 }
 
 MadeView make_weight_view(const BlockPlan& plan, WeightViewSite site) {
-  if (!plan.sees_old_weights() && site.look_ahead > 0)
+  if (!plan.sees_old_weights() && site.look_ahead != 0)
     return make_look_ahead(site);
   if (!plan.sees_old_weights())
     return plan.recompute ? make_rebuilt(site) : make_kept_graph(site);

@@ -62,6 +62,8 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
                                           site);
     if (kind_.make) rules_ = kind_.make(trained_.all(), site);
   }
+  if (centre_ && kind_.adopt_every > 0)
+    rules_.adoption = kind_.make(trained_.all(), {}).adoption;
   for (std::size_t kind = 0; kind < kExchanges; ++kind)
     exchanges_.at(kind) =
         make_exchange(static_cast<ExchangeKind>(kind), this->site());

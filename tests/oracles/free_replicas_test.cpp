@@ -1,7 +1,7 @@
 // Replicas with clocks of their own must end with the weights of networks in a
 // plain loop that takes their pushes in the recorded order: no seats, no
 // messages, no schedule. Labels are those of the specification (parallel,
-// sections A4, A5, A9, A10, A11).
+// sections A4, A5, A9, A10, A11, B).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,15 @@ using plain_mlp::Visit;
 constexpr std::int64_t kTurns = 20;
 constexpr double kStrength = 0.5;
 
-enum class Kind { server, compensated, slower, elastic, pairs, movements };
+enum class Kind {
+  server,
+  compensated,
+  slower,
+  elastic,
+  pairs,
+  movements,
+  neighbours
+};
 
 struct Case {
   const char* name = "";
@@ -72,6 +80,10 @@ constexpr Case kCases[] = {
     {.name = "AdPsgd",
      .kind = Kind::pairs,
      .policy = "'gossip', pairs = true",
+     .replicas = 4},
+    {.name = "NearestNeighbours",
+     .kind = Kind::neighbours,
+     .policy = "'neighbours', graph = 'ring'",
      .replicas = 4}};
 
 Training training(const Case& of, int replicas) {
@@ -96,6 +108,7 @@ class PlainCentre {
         pulled_(static_cast<std::size_t>(of.replicas), 0) {
     for (int replica = 0; replica < of.replicas; ++replica) {
       replicas_.emplace_back(first);
+      taught_.emplace_back(first);
       mixed_.push_back(copied(first));
     }
   }
@@ -105,6 +118,7 @@ class PlainCentre {
     if (kind_ == Kind::elastic) return pull(r, gradients);
     if (kind_ == Kind::pairs) return meet(r, gradients);
     if (kind_ == Kind::movements) return push(r, gradients);
+    if (kind_ == Kind::neighbours) return teach(r, gradients);
     if (kind_ == Kind::compensated)
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         const at::Tensor moved = server_.weights[i] - replicas_[r].weights[i];
@@ -157,6 +171,14 @@ class PlainCentre {
     replicas_[r].weights = copied(server_.weights);
   }
 
+  /// B: a step of its own and of both on either side of the ring.
+  void teach(std::size_t r, const Tensors& gradients) {
+    const std::size_t count = taught_.size();
+    for (const std::size_t each : {r, (r + count - 1) % count, (r + 1) % count})
+      taught_[each].step(gradients);
+    replicas_[r].weights = copied(taught_[r].weights);
+  }
+
   /// A9: x and that of a neighbour become their mean; then the step by the
   /// gradient at what x was when the replica last looked.
   void meet(std::size_t r, const Tensors& gradients) {
@@ -178,6 +200,7 @@ class PlainCentre {
   SgdWeights server_;
   std::vector<SgdWeights> replicas_;  // as each has seen itself last
   std::vector<Tensors> mixed_;        // as others have left it
+  std::vector<SgdWeights> taught_;    // of neighbours
   Tensors pushed_;                    // since the momentum moved last
   std::int64_t served_ = 0;
   /// After how many pushes; of pairs, how often each came.

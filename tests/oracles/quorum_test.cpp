@@ -1,12 +1,14 @@
 // Replicas that wait at a centre for some of the others must end with the
 // weights of networks in a plain loop that takes their pushes in the recorded
 // order: no seats, no messages, no schedule. Labels are those of the
-// specification (parallel, sections A1 and A19).
+// specification (parallel, sections A1, A19 and H4).
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,7 +37,20 @@ using plain_mlp::weights_in;
 
 constexpr std::int64_t kTurns = 24;
 constexpr std::size_t kReplicas = 3;
-constexpr std::int64_t kEvery = 3;
+
+/// Updates of each replica between two averages.
+struct Updates {
+  const char* name = "";
+  const char* key = "";
+  std::array<std::int64_t, kReplicas> of_each = {};
+};
+
+void PrintTo(const Updates& updates, std::ostream* out) {
+  *out << updates.key;
+}
+
+constexpr Updates kUpdates[] = {{"AsMany", "3", {3, 3, 3}},
+                                {"BySpeed", "[3, 1, 2]", {3, 1, 2}}};
 
 /// What a run has recorded, and trained.
 struct RunRecording {
@@ -87,16 +102,20 @@ Tensors gradients_of(const Tensors& weights, std::int64_t turn,
                              static_cast<std::int64_t>(replica)));
 }
 
-Tensors mean_of(const std::map<std::size_t, Tensors>& by_replica) {
+Tensors mean_of(const std::map<std::size_t, Tensors>& by_replica,
+                const std::array<std::int64_t, kReplicas>& weights) {
   Tensors sums;
-  for (const auto& [replica, tensors] : by_replica)
+  std::int64_t all = 0;
+  for (const auto& [replica, tensors] : by_replica) {
+    const std::int64_t weight = weights.at(replica);
+    all += weight;
     for (std::size_t i = 0; i < tensors.size(); ++i)
       if (i == sums.size())
-        sums.push_back(tensors[i].clone());
+        sums.push_back(tensors[i] * weight);
       else
-        sums[i] = sums[i] + tensors[i];
-  for (at::Tensor& sum : sums)
-    sum = sum / static_cast<std::int64_t>(by_replica.size());
+        sums[i] = sums[i] + tensors[i] * weight;
+  }
+  for (at::Tensor& sum : sums) sum = sum / all;
   return sums;
 }
 
@@ -122,7 +141,7 @@ TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
           gradients_of(taken[visit.replica], visit.turn, visit.replica);
     }
     if (came.size() < kReplicas - 1) continue;
-    server.step(mean_of(came));
+    server.step(mean_of(came, {1, 1, 1}));
     for (const auto& [replica, gradients] : came)
       taken[replica] = copied(server.weights);
     came.clear();
@@ -137,13 +156,20 @@ TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
           << r + 1 << ": " << kParameters[i];
 }
 
-// A19, decoupled: theta = Outer(theta, mean of the movements of those that have
-// come), where a learner has moved since it took theta last.
-TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
+class QuorumOracleOfAverages : public testing::TestWithParam<Updates> {};
+INSTANTIATE_TEST_SUITE_P(Updates, QuorumOracleOfAverages,
+                         testing::ValuesIn(kUpdates), [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+// A19, H4, decoupled: theta = Outer(theta, mean of the movements of those that
+// have come, weighted by their updates), where a learner has moved since it
+// took theta last.
+TEST_P(QuorumOracleOfAverages, TakesMovementsOfThoseThatHaveCome) {
   const RunRecording run = ran(fmt::format(
       "'average', every = {}, quorum = 2, grace = 1.0, outer_lr = 0.75, "
       "outer_momentum = 0.5, outer_nesterov = true",
-      kEvery));
+      GetParam().key));
   const at::NoGradGuard no_grad;
   Tensors centre = copied(run.first);
   Tensors outer;
@@ -170,7 +196,7 @@ TEST(QuorumOracle, QuorumOracleOfAveragesTakesMovementsOfThoseThatHaveCome) {
       movements[r].push_back(learner.weights[i] - began[r][i]);
     if (!run.merges.contains(place)) continue;
     sizes.insert(movements.size());
-    const Tensors mean = mean_of(movements);
+    const Tensors mean = mean_of(movements, GetParam().of_each);
     for (std::size_t i = 0; i < centre.size(); ++i) {
       const at::Tensor gradient = -mean[i];
       outer[i] = outer[i] * 0.5 + gradient;

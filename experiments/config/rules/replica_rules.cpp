@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/tables/phase_plans.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/plan/plan.h"
 #include "lib/schedules/replicas/replicas.h"
@@ -86,7 +87,7 @@ void check_steps(const Experiment& experiment, const Fields& top) {
 
 bool keeps_momentum(const OptimizerOptions& options) {
   const bool may_have_none = options.name == "sgd" || options.name == "adagrad";
-  return options.momentum > 0 || !may_have_none;
+  return options.momentum != 0 || !may_have_none;
 }
 
 /// Checks what goes with compressed gradients.
@@ -140,6 +141,21 @@ void check_elastic(const Experiment& experiment, const Fields& top) {
                          std::floor(1000 * most) / 1000));
 }
 
+/// The losses come with the gradients, and each block has a centre of its own.
+void check_adoption_at_centre(const Experiment& experiment, const Fields& top) {
+  if (experiment.blocks() > 1)
+    top.reject("replicas",
+               "with schedule = 'free' adopt_every is of networks in one "
+               "block, whose centre has the losses of all replicas: set blocks "
+               "= 1, or schedule = 'lockstep'");
+  for (const BlockPlan& block : blocks_of_phases(experiment))
+    if (block.accumulate > 1)
+      top.reject("replicas",
+                 "with schedule = 'free' adopt_every has each batch bring its "
+                 "loss to the centre: leave accumulate out, or set schedule = "
+                 "'lockstep'");
+}
+
 /// Checks adoption: all blocks of a replica choose by one loss, which comes
 /// down to them.
 void check_adoption(const Experiment& experiment, const Fields& top) {
@@ -152,6 +168,7 @@ void check_adoption(const Experiment& experiment, const Fields& top) {
     top.reject("pipeline",
                "replicas.adopt_every has the loss of a replica come down with "
                "whole gradients: set order = 'turns', or blocks = 1");
+  if (has_centres(experiment)) return check_adoption_at_centre(experiment, top);
   for (const BlockPlan& block : blocks_of_phases(experiment)) {
     const bool comes =
         block.block == experiment.blocks() || block.gradients.from_above;
@@ -281,7 +298,7 @@ void check_waiting(const Experiment& experiment, const Fields& top) {
                              options.correction));
 }
 
-/// Checks a number of updates to a push for each replica.
+/// Checks a number of updates for each replica.
 void check_updates(const Experiment& experiment, const Fields& top) {
   const std::vector<std::int64_t>& every = experiment.replicas.kind.every_of;
   if (every.empty()) return;
@@ -292,7 +309,7 @@ void check_updates(const Experiment& experiment, const Fields& top) {
                            every.size(), experiment.replicas.count));
   if (!experiment.free_schedule)
     top.reject("replicas",
-               "every as a list is of replicas that come to a server when they "
+               "every as a list is of replicas that come to a centre when they "
                "are ready: set schedule = 'free', or one number");
 }
 
@@ -362,8 +379,8 @@ void check_start_with(const Experiment& experiment, const Fields& top) {
     refuse(
         "others can join where none waits for all and work follows speed, on "
         "CPUs: set schedule = 'free', deal = 'arrival', and policy = 'server', "
-        "'elastic' or 'average' with a quorum below start_with, or leave "
-        "start_with out");
+        "'neighbours', 'elastic', 'gossip' or 'average' with a quorum below "
+        "start_with, or leave start_with out");
 }
 
 /// NCCL sums between GPUs.

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/tables/lengths.h"
 #include "lib/base/by_block.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
 
-/// A neighbour is drawn among the replicas that are there.
+/// A neighbour is drawn, the best is chosen, and means are taken among the
+/// replicas that are there.
 bool count_losses(const Experiment& experiment) {
-  return experiment.replicas.policy == "gossip";
+  const std::string& policy = experiment.replicas.policy;
+  return policy == "gossip" || policy == "neighbours";
 }
 
 CentreSetup centre_setup(const Experiment& experiment, int block) {
@@ -27,12 +30,15 @@ CentreSetup centre_setup(const Experiment& experiment, int block) {
           .name = fmt::format("block {}", block),
           .quorum = exchange.quorum,
           .counts_losses = count_losses(experiment),
-          .serves_once =
-              deals_by_arrival && exchange.what == ExchangedTensors::gradients,
+          .serves_once = deals_by_arrival && kind.tells_staleness,
           .make = [make = kind.make_centre, options, members,
-                   seed = experiment.seed](const NamedTensors& parameters) {
-            return make(parameters,
-                        {.options = options, .members = members, .seed = seed});
+                   seed = experiment.seed,
+                   adopt_every = rhythm_of(kind.adopt_every, experiment).every](
+                      const NamedTensors& parameters) {
+            return make(parameters, {.options = options,
+                                     .members = members,
+                                     .seed = seed,
+                                     .adopt_every = adopt_every});
           }};
 }
 

@@ -122,6 +122,7 @@ void Centre::open(int member, const CentreOpening& opening) {
   dealer_.restore(with_returned(opening.batches, opening.returning));
   batches_.restore(opening.batches.served);
   for (const int member : lost_) rule_->lose(member);
+  for (const int returning : opening.returning) rule_->lose(returning);
   for (const int returning : opening.returning) rule_->take_back(returning);
   for (const auto& each : std::exchange(before_, {})) each();
 }

@@ -17,7 +17,7 @@ namespace {
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
-constexpr std::int64_t kNumbers = 8;
+constexpr std::int64_t kNumbers = 9;
 
 /// Whole numbers of a loss.
 constexpr std::int64_t kNumbersOfLoss = 5;
@@ -157,11 +157,13 @@ Message message_of(const Push& push, CentreMessage said) {
                                        info.in_batches.most,
                                        info.in_updates.sum,
                                        info.in_updates.most,
-                                       push.clock};
+                                       push.clock,
+                                       push.updates};
   for (const at::Tensor& tensor : push.tensors)
     numbers.push_back(tensor.defined() ? 1 : 0);
   pack_numbers(numbers, "numbers", message);
-  pack({at::full({1}, push.info.rate, at::kDouble)}, "rate", message);
+  pack({at::tensor({push.info.rate, push.loss}, at::kDouble)}, "reals",
+       message);
   pack(defined_of(push.tensors), "x", message);
   return message;
 }
@@ -169,13 +171,18 @@ Message message_of(const Push& push, CentreMessage said) {
 Push push_in(const Message& message, int member) {
   const std::vector<std::int64_t> said =
       numbers_in(message, "numbers", kNumbers);
-  Push push{.member = member, .clock = said[7], .batch = message.batch};
+  Push push{.member = member,
+            .clock = said[7],
+            .batch = message.batch,
+            .updates = said[8]};
   push.info.turn = said[0];
   push.info.batches = said[1];
   push.info.turns = said[2];
   push.info.in_batches = {said[3], said[4]};
   push.info.in_updates = {said[5], said[6]};
-  push.info.rate = one_in(message, "rate", at::kDouble, 1).item<double>();
+  const at::Tensor reals = one_in(message, "reals", at::kDouble, 2);
+  push.info.rate = reals[0].item<double>();
+  push.loss = reals[1].item<double>();
   const Tensors sent = unpack(message, "x");
   std::size_t next = 0;
   for (auto i = static_cast<std::size_t>(kNumbers); i < said.size(); ++i) {

@@ -23,6 +23,11 @@ struct Push {
   std::int64_t clock = 0;
   /// The last batch that the push is of.
   std::int64_t batch = 0;
+  /// Updates between two pushes of the replica (ReplicaExchange::every).
+  std::int64_t updates = 1;
+  /// Sum of the losses of its batches, where the rule goes by them
+  /// (ReplicaKind::adopt_every).
+  double loss = 0;
 };
 
 /// What a replica takes away from the centre.

@@ -49,10 +49,11 @@ bool is_gather_due(const BlockPlan& plan, const Grant& /*grant*/,
   return before.op == Op::update && plan.exchange.shards;
 }
 
-/// Whether replicas adopt weights at a turn of those that the update is of.
+/// Whether replicas adopt weights at a turn of those that the update is of: a
+/// centre decides that by itself.
 bool is_adoption_due(const BlockPlan& plan, const Grant& /*grant*/,
                      const Action& before) {
-  if (before.op != Op::update) return false;
+  if (before.op != Op::update || plan.exchange.served) return false;
   const Rhythm& adopts = plan.exchange.adopts;
   const std::int64_t end = plan.micro_batches.turn_of(before.batch) + 1;
   return adopts.times_by(end) > adopts.times_by(end - plan.accumulate);

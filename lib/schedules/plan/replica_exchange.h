@@ -52,7 +52,7 @@ struct ReplicaExchange {
   /// write when they like: no exchange and no wait.
   bool in_memory = false;
   /// Rhythm of updates with which all replicas adopt the weights of the best
-  /// one, in an exchange of its own.
+  /// one: in an exchange of its own, or at the centre.
   Rhythm adopts = {};
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {

@@ -21,10 +21,10 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
         "with schedule = 'free' replicas come to a centre when they are ready: "
-        "set replicas.policy = 'server', 'all_reduce', 'average', 'elastic' "
-        "with "
-        "one_by_one = true, or 'gossip' with pairs = true; those of another "
-        "policy wait for each other: set schedule = 'lockstep'");
+        "set replicas.policy = 'server', 'neighbours', 'all_reduce', "
+        "'average', 'elastic' with one_by_one = true, or 'gossip' with pairs = "
+        "true; those of another policy wait for each other: set schedule = "
+        "'lockstep'");
   for (const BlockPlan& block : one.blocks)
     if (!block.free.has_plain_inboxes())
       throw UserError(

@@ -32,6 +32,7 @@ class Pushes final : public Exchange {
   explicit Pushes(const ExchangeSite& site)
       : centre_(*site.centre),
         trained_(site.trained),
+        losses_(site.rules.adoption.get()),
         device_(site.block.device()) {}
 
   /// The push is on its way: what it brings, settle() hands over.
@@ -62,11 +63,22 @@ class Pushes final : public Exchange {
             c10::kCPU),
         .info = context.info,
         .clock = context.version,
-        .batch = context.action.batch};
+        .batch = context.action.batch,
+        .updates = context.plan.exchange.every,
+        .loss = loss_since()};
+  }
+
+  /// The sum of the losses since the last push.
+  double loss_since() const {
+    if (!losses_) return 0;
+    const auto sum = losses_->badness().item<double>();
+    losses_->adopted();
+    return sum;
   }
 
   CentreLink& centre_;
   TrainedTensors& trained_;
+  AdoptionRule* const losses_;  // nullptr: the centre doesn't go by them
   const c10::Device device_;
 };
 

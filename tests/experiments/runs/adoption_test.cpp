@@ -88,6 +88,24 @@ TEST(Adoption, IsOverUntilTheNextEpochEnds) {
   EXPECT_GT(distance(after[0], trained(lines_of(kOneBlock, "", 20))[0]), 1e-5);
 }
 
+// Losses reach the centre: an epoch is 40 batches, which 10 turns bring.
+TEST(Adoption, OfReplicasWithClocksOfTheirOwnComesWithTheEpochsBatches) {
+  const std::string free = "schedule = 'free'\n";
+  const auto at = [&](const std::string& keys, int turns) {
+    return trained(free +
+                   lines_of(kOneBlock, ", deal = 'shares'" + keys, turns));
+  };
+  EXPECT_EQ(difference(at(kEachEpoch, 9)[0], at("", 9)[0]), "");
+  const auto together = at(kEachEpoch, 11);
+  const auto apart = at("", 11);
+  EXPECT_GT(distance(together[0], apart[0]), 1e-5);
+  // The statistics stay each replica's own.
+  const auto between = [](const NamedTensors& one, const NamedTensors& other) {
+    return distance({one.front()}, {other.front()});
+  };
+  EXPECT_LT(between(together[0], together[2]), between(apart[0], apart[2]));
+}
+
 TEST(Adoption, IsAnExchangeOfItsOwnAfterAnUpdate) {
   const Experiment experiment =
       small_experiment(lines_of(kOneBlock, kEachEpoch, 20));

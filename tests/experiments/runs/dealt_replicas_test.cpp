@@ -43,6 +43,7 @@ constexpr const char* kPolicies[] = {
     "'server', push = 'movement', every = 3",
     "'elastic', one_by_one = true, every = 2",
     "'gossip', pairs = true, mix = 'before'",
+    "'neighbours', graph = 'ring'",
     "'average', every = 2, quorum = 2, outer_lr = 0.7"};
 
 std::string config_of(const std::string& policy, const char* deal,

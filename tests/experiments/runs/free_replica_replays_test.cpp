@@ -71,7 +71,8 @@ class Draw {
   std::string policy(DrawnConfig& drawn) {
     const std::string name =
         one_of({"'server'", "'server', push = 'movement'", "'server', softsync",
-                "'elastic', one_by_one = true", "'gossip', pairs = true"});
+                "'elastic', one_by_one = true", "'gossip', pairs = true",
+                "'neighbours'"});
     if (name.starts_with("'gossip'")) {
       drawn.blocks = 1;  // a ring of an even number
       drawn.replicas = 4;
@@ -80,7 +81,7 @@ class Draw {
     drawn.replicas = number(2, std::min(4, kMostSeats / drawn.blocks));
     if (name.ends_with("softsync"))
       return name + fmt::format(" = {}", number(1, drawn.replicas));
-    if (name == "'server'") return name;
+    if (name == "'server'" || name == "'neighbours'") return name;
     return name + fmt::format(", every = {}", number(1, 3));
   }
 

@@ -114,6 +114,13 @@ INSTANTIATE_TEST_SUITE_P(
             std::pair{"Pairs",
                       "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
                       "pairs = true}\n"},
+            std::pair{"Neighbours",
+                      "blocks = 1\nreplicas = {count = 4, policy = "
+                      "'neighbours', adopt_every = 0.3}\n"},
+            std::pair{"NeighboursOfTwoBlocks",
+                      "blocks = 2\nreplicas = {count = 2, policy = "
+                      "'neighbours'}\nin_flight = 3\nboundary = {policy = "
+                      "'delayed_gradient'}\n"},
             std::pair{"Backup",
                       "blocks = 1\nreplicas = {count = 3, policy = "
                       "'all_reduce', backup = 1}\n"},

@@ -121,6 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         JoinedCase{"Movement", "'server', push = 'movement', every = 2", 1},
         JoinedCase{"Elastic", "'elastic', one_by_one = true, every = 2", 1},
         JoinedCase{"Gossip", "'gossip', pairs = true", 1, 4},
+        JoinedCase{"Neighbours", "'neighbours', adopt_every = 0.5", 1, 4},
         JoinedCase{"Quorum", "'average', every = 2, quorum = 2", 2}),
     [](const auto& info) { return std::string(info.param.name); });
 

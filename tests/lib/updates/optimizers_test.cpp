@@ -35,6 +35,14 @@ TEST(Sgd, KeepsItsVelocityInItsState) {
   EXPECT_NEAR(first(named[0].second), 1 - 0.1 - 0.15, 1e-6);
 }
 
+TEST(Sgd, TakesBackAPartOfTheLastStepWhereItsMomentumIsBelow0) {
+  const NamedTensors named = parameters({"w"});
+  const auto optimizer = make_optimizer({.momentum = -0.5}, named);
+  // Velocities 1, 0.5, 0.75.
+  for (int step = 0; step < 3; ++step) optimizer->step({at::ones({2, 3})}, 0.1);
+  EXPECT_NEAR(first(named[0].second), 1 - 0.1 - 0.05 - 0.075, 1e-6);
+}
+
 /// Every rule of the table.
 class EveryOptimizer : public testing::TestWithParam<OptimizerRow> {
  protected:

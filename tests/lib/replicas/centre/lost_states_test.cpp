@@ -92,6 +92,13 @@ const std::vector<Policy>& policies() {
                  .shape = PeerShape::ring, .pairs = true, .seed = 7};
              return pair_centre(parameters, kMembers, ring, true);
            }},
+      {.name = "Neighbours",
+       .make =
+           [](const NamedTensors& parameters) {
+             return neighbour_centre(parameters, {}, kMembers,
+                                     {.shape = PeerShape::ring}, 3);
+           },
+       .pushes_gradients = true},
       {.name = "Quorum",
        .make =
            [](const NamedTensors& parameters) {
