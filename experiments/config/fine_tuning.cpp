@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
+#include "lib/base/name_pattern.h"
 #include "lib/blocks/adapters.h"
 #include "lib/tensors/generator_guard.h"
 
@@ -17,16 +17,6 @@ namespace sluice {
 namespace {
 
 using Patterns = std::vector<std::string>;
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
-bool match(const Patterns& patterns, const std::string& name) {
-  return std::any_of(
-      patterns.begin(), patterns.end(),
-      [&](const std::string& pattern) { return matches(pattern, name); });
-}
 
 std::string full_name(std::size_t layer, const std::string& name) {
   return fmt::format("layers.{}{}{}", layer, name.empty() ? "" : ".", name);
@@ -56,7 +46,7 @@ void check_patterns(std::string_view key, const Patterns& patterns,
                     std::string_view what, const Fields& top) {
   for (const std::string& pattern : patterns) {
     const auto fits = [&](const std::string& name) {
-      return matches(pattern, name);
+      return matches_pattern(pattern, name);
     };
     if (std::any_of(names.begin(), names.end(), fits)) continue;
     top.reject(key, names.empty()
@@ -83,12 +73,13 @@ bool FineTuning::is_there() const {
 }
 
 bool FineTuning::trains(const std::string& name) const {
-  const bool is_chosen = train.empty() ? adapter.rank == 0 : match(train, name);
-  return is_chosen && !match(freeze, name);
+  const bool is_chosen =
+      train.empty() ? adapter.rank == 0 : matches_any(train, name);
+  return is_chosen && !matches_any(freeze, name);
 }
 
 bool FineTuning::adapts(const std::string& layer) const {
-  return match(adapted, layer);
+  return matches_any(adapted, layer);
 }
 
 void FineTuning::describe(Fields& fields) {

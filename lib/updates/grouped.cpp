@@ -1,23 +1,13 @@
 #include "lib/updates/grouped.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <fnmatch.h>
+
+#include "lib/base/name_pattern.h"
 
 namespace sluice {
-namespace {
-
-bool matches(const ParameterGroup& group, const std::string& name) {
-  return std::any_of(group.match.begin(), group.match.end(),
-                     [&](const std::string& pattern) {
-                       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-                     });
-}
-
-}  // namespace
 
 std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
                                      const NamedTensors& parameters) {
@@ -28,7 +18,7 @@ std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     std::size_t chosen = 0;
     while (chosen < options.groups.size() &&
-           !matches(options.groups[chosen], parameters[i].first))
+           !matches_any(options.groups[chosen].match, parameters[i].first))
       ++chosen;
     groups[chosen].members.push_back(i);
   }

@@ -13,8 +13,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
-#include <fnmatch.h>
 
+#include "lib/base/name_pattern.h"
 #include "lib/updates/grouped.h"
 
 namespace sluice {
@@ -117,11 +117,7 @@ class Muon final : public Optimizer {
     const auto& [name, weight] = parameter;
     const bool is_last =
         !options.last_layer.empty() && name.starts_with(options.last_layer);
-    return weight.dim() < 2 || is_last ||
-           std::any_of(own_.adamw.begin(), own_.adamw.end(),
-                       [&name = name](const std::string& pattern) {
-                         return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-                       });
+    return weight.dim() < 2 || is_last || matches_any(own_.adamw, name);
   }
 
   double scale_of(const at::Tensor& matrix) const {

@@ -11,19 +11,15 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "experiments/config/parameter_names.h"
 #include "experiments/config/reading/start_rows.h"
 #include "experiments/config/tables/block_layers.h"
 #include "lib/base/by_block.h"
+#include "lib/base/name_pattern.h"
 
 namespace sluice::at_start {
 namespace {
-
-bool matches_pattern(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 /// What the patterns of an optimizer's groups take, in the order of the groups:
 /// the first that matches a name holds.

@@ -62,7 +62,7 @@ struct ClusterOptions {
   }
 };
 
-/// Those of all clusters, one after the other.
+/// Centres of all clusters, one after the other.
 using Centres = std::vector<double>;
 
 Centres centres_of(const ClusterOptions& options) {

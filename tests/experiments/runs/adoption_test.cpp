@@ -89,7 +89,7 @@ TEST(Adoption, IsOverUntilTheNextEpochEnds) {
 }
 
 // Losses reach the centre: an epoch is 40 batches, which 10 turns bring.
-TEST(Adoption, OfReplicasWithClocksOfTheirOwnComesWithTheEpochsBatches) {
+TEST(Adoption, AtACentreComesWithTheBatchesOfAnEpoch) {
   const std::string free = "schedule = 'free'\n";
   const auto at = [&](const std::string& keys, int turns) {
     return trained(free +

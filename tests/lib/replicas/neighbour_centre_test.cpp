@@ -43,7 +43,7 @@ at::Tensor ones(double value) {
   return at::full({4}, value, at::kDouble);
 }
 
-TEST(NeighbourCentre, OfUpToThreeOnARingHasTheBitsOfAServer) {
+TEST(NeighbourCentre, HasTheBitsOfAServerOnARingOfUpToThree) {
   for (const int members : {2, 3}) {
     at::manual_seed(members);
     const auto ring = ring_of(members, 0, 0.5);
