@@ -90,10 +90,20 @@ void FollowedFolder::note_return() {
   now_ = given_;
 }
 
+/// Whether the folder was moved back since it was looked for.
+bool FollowedFolder::has_come_back() {
+  if (!is_in_place()) return false;
+  now_ = given_;
+  return true;
+}
+
 void FollowedFolder::lead_to(const std::string& place) {
   remove_link();
   std::error_code error;
-  if (fs::exists(fs::symlink_status(given_, error))) end_without_it(place);
+  if (fs::exists(fs::symlink_status(given_, error))) {
+    if (has_come_back()) return;
+    end_without_it(place);
+  }
   for (fs::path above = fs::path(given_).parent_path();
        !above.empty() && !fs::exists(above, error); above = above.parent_path())
     made_.push_back(above.string());
@@ -102,7 +112,7 @@ void FollowedFolder::lead_to(const std::string& place) {
     fs::create_directory(folder, ignored);
   });
   if (::symlink(place.c_str(), given_.c_str()) != 0) {
-    if (is_in_place()) return;  // it is back
+    if (has_come_back()) return;
     end_without_it(place);
   }
   is_linked_ = true;

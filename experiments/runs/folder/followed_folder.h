@@ -29,6 +29,7 @@ class FollowedFolder {
 
  private:
   bool is_in_place() const;
+  bool has_come_back();
   void note_return();
   void lead_to(const std::string& place);
   void remove_link();
