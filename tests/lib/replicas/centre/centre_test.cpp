@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/replicas/centre_rules.h"
 #include "tests/lib/replicas/centre/centre_links.h"
 
@@ -43,6 +44,29 @@ TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
       again[0]->visit({.member = 1, .tensors = {start() + 2}});
   EXPECT_EQ(next.place, 2);
   EXPECT_TRUE(next.tensors[0].equal(start() + 3));
+  finish(links);
+  finish(again);
+}
+
+// None of them begins with what another one had before it was lost.
+TEST(CentreState, GivesReplicasThatReturnTogetherTheMeanOfTheOthers) {
+  const auto rule = [] {
+    return pair_centre({{"w", start()}}, 4,
+                       {.shape = PeerShape::ring, .pairs = true}, true);
+  };
+  CentreLinks links = opened(4, rule());
+  for (const int member : {3, 4})
+    by_block(links, member)
+        ->visit({.member = member, .tensors = {start() + 8}});
+  rest(links);
+  EXPECT_FALSE(rest_of(links).weights[0].equal(start()));
+
+  CentreLinks again = closed(4, rule());
+  again[0]->open({.parameters = {{"w", start()}},
+                  .state = rest_of(links).state,
+                  .returning = {3, 4}});
+  rest(again);
+  EXPECT_TRUE(rest_of(again).weights[0].equal(start()));
   finish(links);
   finish(again);
 }
