@@ -99,13 +99,6 @@ fs::path run_of(const std::string& checkpoints) {
   return path.filename() == "checkpoints" ? path.parent_path() : fs::path();
 }
 
-void write_to_run(const std::string& checkpoints,
-                  const std::function<void()>& write) {
-  const fs::path run = run_of(checkpoints);
-  if (run.empty()) return write();
-  write_while_moved(run.string(), write);
-}
-
 /// A run's folder that is moved is not made anew in its old place.
 void make_folder_below(const fs::path& base, const fs::path& folder,
                        std::error_code& error) {
@@ -135,12 +128,19 @@ bool is_state(const std::string& file) {
 
 }  // namespace
 
+void work_on_checkpoints(const std::string& checkpoints,
+                         const std::function<void()>& work) {
+  const fs::path run = run_of(checkpoints);
+  if (run.empty()) return work();
+  work_while_moved(run.string(), work);
+}
+
 void save_block(const std::string& checkpoints, std::int64_t turn,
                 const BlockReplica& whose, const NamedTensors& weights,
                 const NamedTensors& state) {
   std::string folder = partial_folder(checkpoints, turn);
   if (whose.replica > 1) folder = replica_folder(folder, whose.replica);
-  write_to_run(checkpoints, [&] {
+  work_on_checkpoints(checkpoints, [&] {
     write_into(checkpoints, folder, whose.block, kSuffix, weights);
     write_into(checkpoints, folder, whose.block, kStateSuffix, state);
   });
@@ -150,7 +150,7 @@ void save_own_weights(const std::string& checkpoints, std::int64_t turn,
                       int block, const NamedTensors& weights) {
   const std::string folder =
       replica_folder(partial_folder(checkpoints, turn), 1);
-  write_to_run(checkpoints, [&] {
+  work_on_checkpoints(checkpoints, [&] {
     write_into(checkpoints, folder, block, kSuffix, weights);
   });
 }
@@ -171,7 +171,7 @@ void remove_begun_files(const std::string& folder) {
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
   const std::string folder = checkpoint_folder(checkpoints, turn);
   const std::string beside = folder + kPartial;
-  write_to_run(checkpoints, [&] {
+  work_on_checkpoints(checkpoints, [&] {
     remove_begun_files(beside);
     std::error_code error;
     if (!fs::exists(folder) || !exchange(beside, folder)) {
@@ -181,7 +181,7 @@ void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
     if (error)
       throw UserError("{}: can't be made: {}", folder, error.message());
   });
-  write_to_run(checkpoints, [&] {
+  work_on_checkpoints(checkpoints, [&] {
     sync_to_disk(checkpoints);
     const std::string run = fs::path(checkpoints).parent_path().string();
     sync_to_disk(run.empty() ? "." : run);

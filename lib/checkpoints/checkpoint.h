@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,11 @@ struct BlockReplica {
   int block = 1;
   int replica = 1;
 };
+
+/// Works in the folder of a run's checkpoints, whose run may be moved meanwhile
+/// (work_while_moved()).
+void work_on_checkpoints(const std::string& checkpoints,
+                         const std::function<void()>& work);
 
 /// Writes a part. Called by its worker.
 void save_block(const std::string& checkpoints, std::int64_t turn,

@@ -23,14 +23,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNotFiniteEnding = ".not-finite";
 
-/// Files of a checkpoint and of its replicas, or that one file; sorted.
+/// Files of a checkpoint and of its replicas, or that one file; sorted. Throws
+/// UserError where the folder isn't there, or goes meanwhile.
 std::vector<fs::path> files_of(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return {path};
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(path, error))
-    if (entry.path().extension() == ".safetensors")
-      files.push_back(entry.path());
+  for (fs::recursive_directory_iterator entry(path, error), end;
+       !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".safetensors")
+      files.push_back(entry->path());
+  if (error) throw UserError("{}: can't be read: {}", path, error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -52,8 +55,11 @@ std::string first_in_files(
 
 std::string noted_in(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(file, error);
+  if (error) throw UserError("{}: can't be read: {}", file, error.message());
   for (const SafetensorsEntry& entry :
-       read_safetensors_header(stream, file, fs::file_size(file)))
+       read_safetensors_header(stream, file, bytes))
     if (!entry.is_noted_finite) return entry.name;
   return "";
 }

@@ -12,12 +12,14 @@ namespace sluice {
 
 /// The first tensor of a checkpoint that isn't finite, as its writer noted in
 /// the headers of its files: "tensor 'layers.0.weight' of block-1.safetensors".
-/// Empty: none was noted. Throws UserError for a damaged header.
+/// Empty: none was noted. Throws UserError for a damaged header, or where the
+/// checkpoint isn't there.
 std::string noted_not_finite(const std::string& checkpoint);
 
 /// The first tensor that isn't finite, by the values of the tensors, for files
 /// of programs that note nothing; `path` is a checkpoint or a safetensors file.
-/// Files that can't be read are passed over.
+/// Files that can't be read are passed over. Throws UserError where `path`
+/// isn't there.
 std::string find_not_finite(const std::string& path);
 
 /// Whether a folder is a checkpoint that was set aside.

@@ -54,10 +54,17 @@ KeptCheckpoint CheckpointKeeper::saved(std::int64_t turn) {
 }
 
 KeptCheckpoint CheckpointKeeper::kept(std::int64_t turn) {
+  KeptCheckpoint kept;
+  work_on_checkpoints(folder_, [&] { kept = keep(turn); });
+  return kept;
+}
+
+KeptCheckpoint CheckpointKeeper::keep(std::int64_t turn) {
   const std::string folder = checkpoint_folder(folder_, turn);
   if (std::string what = noted_not_finite(folder); !what.empty()) {
+    std::string aside = set_aside(folder);
     if (best_.turn == turn) best_ = best_before_;
-    return {set_aside(folder), std::move(what)};
+    return {std::move(aside), std::move(what)};
   }
   if (best_.turn == turn) link_best();
   for (const auto& [other, path] : find_checkpoints(folder_))

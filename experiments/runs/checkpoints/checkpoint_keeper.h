@@ -44,6 +44,7 @@ class CheckpointKeeper {
     std::optional<records::Evaluation> evaluation = {};
   };
 
+  KeptCheckpoint keep(std::int64_t turn);
   bool is_kept(std::int64_t turn, std::int64_t newest) const;
   void link_best() const;
 

@@ -87,7 +87,7 @@ std::optional<std::vector<std::string>> until(
 
 void write_lines(const std::vector<std::string>& lines,
                  const std::string& folder) {
-  write_while_moved(folder, [&] {
+  work_while_moved(folder, [&] {
     write_file_atomically(schedule_of_run(folder), [&](std::ostream& file) {
       for (const std::string& line : lines) file << line << '\n';
     });

@@ -239,12 +239,12 @@ std::shared_ptr<Sink> RunFolder::metrics() const {
 }
 
 void RunFolder::keep_rest(const std::vector<Record>& records) const {
-  write_while_moved(path_,
-                    [&] { write_records(rest_of_metrics(path_), records); });
+  work_while_moved(path_,
+                   [&] { write_records(rest_of_metrics(path_), records); });
 }
 
 void RunFolder::mark_done() const {
-  write_while_moved(path_, [&] { write_text(path_ + "/done", ""); });
+  work_while_moved(path_, [&] { write_text(path_ + "/done", ""); });
 }
 
 std::string make_run_folder(const std::string& name) {

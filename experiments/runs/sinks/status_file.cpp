@@ -96,8 +96,8 @@ void StatusFile::remember(const records::Status& status) {
 }
 
 void StatusFile::finish(const std::string& state) {
-  write_while_moved(std::filesystem::path(path_).parent_path().string(),
-                    [&] { save(state); });
+  work_while_moved(std::filesystem::path(path_).parent_path().string(),
+                   [&] { save(state); });
 }
 
 void StatusFile::save(const std::string& state) {

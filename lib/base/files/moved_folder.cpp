@@ -34,13 +34,15 @@ std::string wait_for(const std::string& folder) {
 
 }  // namespace
 
-void write_while_moved(const std::string& folder,
-                       const std::function<void()>& write) {
+void work_while_moved(const std::string& folder,
+                      const std::function<void()>& work) {
   while (true) {
     const std::string before = wait_for(folder);
     try {
-      return write();
+      return work();
     } catch (const UserError&) {
+      if (place_of(folder) == before) throw;
+    } catch (const std::filesystem::filesystem_error&) {
       if (place_of(folder) == before) throw;
     }
   }

@@ -1,6 +1,7 @@
 // A run's folder that is moved, removed or replaced while the run works there.
 // Issue 55, item 13: it was made anew in the old place, without its config.
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -9,20 +10,24 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/runs/checkpoints/checkpoint_keeper.h"
 #include "experiments/runs/folder/followed_folder.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/set_aside.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/process_group.h"
 
 namespace sluice::moved_folder_test {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Both names at once, because the folder is also looked at by a thread of its
@@ -156,6 +161,28 @@ TEST_F(MovedFolder, FolderThatMovesWhileItIsSavedToGetsEachCheckpoint) {
     }
   }
   EXPECT_EQ(find_checkpoints(checkpoints).size(), kCheckpoints);
+}
+
+TEST_F(MovedFolder, FolderThatMovesWhileItsCheckpointsAreKeptLosesNone) {
+  constexpr int kCheckpoints = 20;
+  const std::string checkpoints = make("run") + "/checkpoints";
+  const auto weight_of = [](int turn) {
+    const bool is_sound = turn % 3 != 0;
+    return at::full({1}, is_sound ? 1.0 : std::nan(""));
+  };
+  CheckpointKeeper keeper(checkpoints, {.every = {1}, .last = 2});
+  {
+    const Mover mover(path("run"));
+    for (int turn = 1; turn <= kCheckpoints; ++turn) {
+      save_block(checkpoints, turn, {1}, {{"a", weight_of(turn)}}, {});
+      EXPECT_EQ(keeper.saved(turn).not_finite.empty(), turn % 3 != 0) << turn;
+    }
+  }
+  std::vector<std::int64_t> left;
+  for (const auto& [turn, folder] : find_checkpoints(checkpoints))
+    left.push_back(turn);
+  EXPECT_THAT(left, ElementsAre(19, 20));
+  EXPECT_TRUE(find_set_aside(checkpoints)->folder.ends_with("18.not-finite"));
 }
 
 class MovedRun : public Faults {};

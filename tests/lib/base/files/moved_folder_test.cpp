@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class WriteWhileMoved : public testing::Test {
+class WorkWhileMoved : public testing::Test {
  protected:
-  WriteWhileMoved() { fs::create_directory(run()); }
+  WorkWhileMoved() { fs::create_directory(run()); }
   std::string run() const { return folder_.path() + "/run"; }
   std::string elsewhere() const { return folder_.path() + "/elsewhere"; }
   void move() const { fs::rename(run(), elsewhere()); }
@@ -32,20 +32,20 @@ class WriteWhileMoved : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(WriteWhileMoved, WaitsForTheLinkToWhereTheFolderHasGone) {
+TEST_F(WorkWhileMoved, WaitsForTheLinkToWhereTheFolderHasGone) {
   move();
   const std::jthread follower([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     link();
   });
-  write_while_moved(run(), [&] { write_file(); });
+  work_while_moved(run(), [&] { write_file(); });
   EXPECT_TRUE(fs::exists(elsewhere() + "/file"));
 }
 
-TEST_F(WriteWhileMoved, WritesAgainWhatAMoveHasInterrupted) {
+TEST_F(WorkWhileMoved, WritesAgainWhatAMoveHasInterrupted) {
   std::jthread follower;
   int calls = 0;
-  write_while_moved(run(), [&] {
+  work_while_moved(run(), [&] {
     if (++calls == 1) {
       move();
       follower = std::jthread([&] {
@@ -59,10 +59,10 @@ TEST_F(WriteWhileMoved, WritesAgainWhatAMoveHasInterrupted) {
   EXPECT_TRUE(fs::exists(elsewhere() + "/file"));
 }
 
-TEST_F(WriteWhileMoved, ThrowsAnErrorThatNoMoveExplains) {
+TEST_F(WorkWhileMoved, ThrowsAnErrorThatNoMoveExplains) {
   int calls = 0;
   EXPECT_THAT(([&] {
-                write_while_moved(run(), [&] {
+                work_while_moved(run(), [&] {
                   ++calls;
                   throw UserError("the disk is full");
                 });
