@@ -16,6 +16,7 @@
 #include "lib/metrics/sink.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/replica_policy.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/peers.h"
 #include "lib/schedules/simulation/costs.h"
 #include "lib/tensors/tensors.h"
@@ -175,7 +176,8 @@ int blocks_with_own_signals(const RunPlan& plan) {
 /// exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
   if (exchange.what == ExchangedTensors::nothing) return 0;
-  if (exchange.served) return 2;  // to a centre, and back
+  if (exchange.served)  // to a centre, and back
+    return 2.0 * visitors_of(exchange) / exchange.members;
   if (exchange.graph.is_all()) {
     const int halves = exchange.shards ? 2 : exchange.halves();
     return static_cast<double>(halves * (exchange.members - 1) *

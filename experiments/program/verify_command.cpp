@@ -59,6 +59,10 @@ int replay_command(const std::string& folder) {
   const std::string difference = replayed.difference();
   put("{}: {}\n", folder,
       difference.empty() ? "same bits" : "differs first at " + difference);
+  if (!difference.empty() && !replayed.rate.empty())
+    put("When the run was continued, {}; the replay has the rates of its last "
+        "part throughout: the likely cause\n",
+        replayed.rate);
   if (!replayed.makers.empty())
     put("The run and this replay were computed by others: {}{}\n",
         replayed.makers,

@@ -184,7 +184,7 @@ struct Memory {
   Bytes stash_bytes = {};
   Bytes history_bytes = {};
   Bytes queue_bytes = {};  ///< messages that have come and wait
-  /// The centre of its block's replicas, which lies with replica 1.
+  /// The centre of its block's replicas that lies with this one.
   Bytes centre_bytes = {};
   Bytes graph_bytes = {};
   /// Most of all at once, gradients and temporaries too. Unknown, like the line

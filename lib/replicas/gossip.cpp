@@ -3,10 +3,9 @@
 // its doubly stochastic weights, equal ones on these graphs. AD-PSGD (Lian et
 // al. 2018, arXiv:1710.06952, algorithm 1) in lockstep: pairs that a key
 // draws, so that no average falls between a gradient and its step; in a free
-// schedule each replica meets a neighbour when it is ready (centre_rules.h).
-// GossipGraD
-// (Daily et al. 2018, arXiv:1803.05880, section 4): one partner each, by
-// dissemination. Stochastic gradient push (Assran et al. 2019,
+// schedule each replica meets a neighbour when it is ready (centre_rules.h,
+// partners.h). GossipGraD (Daily et al. 2018, arXiv:1803.05880, section 4): one
+// partner each, by dissemination. Stochastic gradient push (Assran et al. 2019,
 // arXiv:1811.10792, algorithm 1). NoLoCo (Kolehmainen et al. 2025,
 // arXiv:2506.10911, without activations that are routed to other replicas):
 // pairs of all replicas, and an outer optimizer in each.
@@ -21,6 +20,7 @@
 #include "lib/base/error.h"
 #include "lib/replicas/centre_rules.h"
 #include "lib/replicas/outer_step.h"
+#include "lib/replicas/partners.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/tensors/sums.h"
 
@@ -195,8 +195,9 @@ Names<PeerShape> shapes() {
   return all;
 }
 
-void check_gossip(const PeerGraph& graph, bool mixes_before, bool push_sum,
-                  const Fields& fields) {
+void check_gossip(const ReplicaExchange& exchange, bool mixes_before,
+                  bool push_sum, const Fields& fields) {
+  const PeerGraph& graph = exchange.graph;
   const bool is_directed =
       graph.shape == PeerShape::hops || graph.shape == PeerShape::random;
   if (graph.pairs && is_directed)
@@ -212,6 +213,11 @@ void check_gossip(const PeerGraph& graph, bool mixes_before, bool push_sum,
     fields.reject("graph",
                   "with 'random' some replicas are sent more than others: set "
                   "push_sum = true, which makes up for it");
+  if (exchange.visits_partners && (!graph.pairs || push_sum))
+    fields.reject("meet_at",
+                  "'partner' is of pairs that take the mean of their weights: "
+                  "set pairs = true and leave push_sum out, or leave meet_at "
+                  "out");
   if (push_sum && mixes_before)
     fields.reject("push_sum",
                   "sends what an update has made: set mix = 'after'");
@@ -261,6 +267,15 @@ ReplicaKind gossip(Fields& fields) {
              {.text = "weights of before an update, which is then added to "
                       "what was mixed, so that it may travel meanwhile "
                       "(D-PSGD); or of after it"});
+  fields.key(
+      "meet_at", kind.exchange.visits_partners,
+      {{"centre", false}, {"partner", true}},
+      {.text = "where pairs meet with schedule = 'free': all at the "
+               "centre of a block, beside replica 1; or at the replicas "
+               "of the one side of the graph, which those of the other "
+               "side visit over links of their own, as in AD-PSGD's "
+               "paper: no replica has the traffic of all; a lost one ends "
+               "the run"});
   bool push_sum = false;
   fields.key("push_sum", push_sum,
              {.text = "what is sent is divided by how much of all a replica "
@@ -277,15 +292,20 @@ ReplicaKind gossip(Fields& fields) {
               .max = 1e6});
   const bool is_plain = outer.is_plain() && pull == 1;
   const bool mixes_before = kind.exchange.what == ExchangedTensors::old_weights;
-  check_gossip(graph, mixes_before, push_sum, fields);
+  check_gossip(kind.exchange, mixes_before, push_sum, fields);
   if (!is_plain) {
     check_outer(mixes_before, push_sum, fields);
     kind.lockstep_key = "outer_lr";
     if (outer.momentum > 0) kind.lockstep_key = "outer_momentum";
     if (pull != 1) kind.offered = 2;
   }
-  kind.make = [=](const NamedTensors& parameters,
-                  const ReplicaSite& /*site*/) -> ReplicaRules {
+  kind.make = [=, asks = kind.exchange.visits_partners](
+                  const NamedTensors& parameters,
+                  const ReplicaSite& site) -> ReplicaRules {
+    if (asks)
+      return {.policy = partner_policy(
+                  parameters, is_host(graph, site.members, site.member),
+                  mixes_before)};
     if (!is_plain)
       return {.policy = std::make_shared<OuterGossip>(outer, pull, parameters)};
     if (push_sum) return {.policy = std::make_shared<PushSum>(parameters)};
@@ -293,12 +313,14 @@ ReplicaKind gossip(Fields& fields) {
   };
   if (graph.pairs && !push_sum) {
     kind.brings_updated = true;
-    kind.make_centre = [graph, mixes_before](const NamedTensors& parameters,
-                                             const CentreSite& site) {
-      PeerGraph drawn = graph;
-      drawn.seed = site.seed;
-      return pair_centre(parameters, site.members, drawn, mixes_before);
-    };
+    kind.make_centre =
+        [graph, mixes_before, asks = kind.exchange.visits_partners](
+            const NamedTensors& parameters, const CentreSite& site) {
+          if (asks) return partner_centre(parameters, site.host);
+          PeerGraph drawn = graph;
+          drawn.seed = site.seed;
+          return pair_centre(parameters, site.members, drawn, mixes_before);
+        };
   }
   return kind;
 }

@@ -142,6 +142,7 @@ struct ReplicaRules {
 struct CentreSite {
   const UpdateOptions& options;  ///< of the block's updates
   int members = 1;
+  int host = 1;            ///< the replica beside which it is
   std::uint64_t seed = 0;  ///< of the run
   /// ReplicaKind::adopt_every in batches of all replicas.
   std::int64_t adopt_every = 0;

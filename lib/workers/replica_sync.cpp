@@ -48,13 +48,9 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
       trained_(trained),
       kind_(kind),
       group_(std::move(ways.group)),
-      centre_(std::move(ways.centre)) {
+      centres_(std::move(ways.centres)) {
+  const ReplicaSite site = rules_site(seed);
   if (group_) {
-    const ReplicaSite site{.seed = seed,
-                           .member = group_->member(),
-                           .members = group_->members(),
-                           .compresses = kind_.compressor.make != nullptr,
-                           .group = group_.get()};
     if (kind_.compressor.make)
       compressed_ = kind_.compressor.make(what() == ExchangedTensors::gradients
                                               ? trained_.tensors()
@@ -62,11 +58,27 @@ ReplicaSync::ReplicaSync(const Block& block, TrainedTensors& trained,
                                           site);
     if (kind_.make) rules_ = kind_.make(trained_.all(), site);
   }
-  if (centre_ && kind_.adopt_every > 0)
+  if (centres_ && kind_.exchange.visits_partners)
+    rules_ = kind_.make(trained_.tensors(), site);
+  if (centres_ && kind_.adopt_every > 0)
     rules_.adoption = kind_.make(trained_.all(), {}).adoption;
   for (std::size_t kind = 0; kind < kExchanges; ++kind)
     exchanges_.at(kind) =
         make_exchange(static_cast<ExchangeKind>(kind), this->site());
+}
+
+ReplicaSite ReplicaSync::rules_site(std::uint64_t seed) const {
+  ReplicaSite site{.seed = seed,
+                   .compresses = kind_.compressor.make != nullptr,
+                   .group = group_.get()};
+  if (group_) {
+    site.member = group_->member();
+    site.members = group_->members();
+  } else if (centres_) {
+    site.member = centres_->member();
+    site.members = centres_->members();
+  }
+  return site;
 }
 
 ExchangeSite ReplicaSync::site() {
@@ -75,7 +87,7 @@ ExchangeSite ReplicaSync::site() {
           .kind = kind_,
           .rules = rules_,
           .group = group_.get(),
-          .centre = centre_.get(),
+          .centres = centres_.get(),
           .compressed = compressed_.get()};
 }
 
@@ -87,7 +99,7 @@ Exchange& ReplicaSync::exchange(ExchangeKind kind) {
 }
 
 std::int64_t ReplicaSync::members() const {
-  if (centre_) return centre_->members();
+  if (centres_) return centres_->members();
   return group_ ? group_->members() : 1;
 }
 
@@ -97,16 +109,16 @@ void ReplicaSync::begin(std::int64_t clock) {
   if (rules_.policy && !was_restored_)
     rules_.policy->begin(values_of(trained_.all()));
   clock_ = clock;
-  if (opens_centre())
-    centre_->open({.parameters = cpu_copies(trained_.tensors()),
-                   .clock = clock,
-                   .state = restored_centre_,
-                   .batches = restored_batches_,
-                   .returning = returning_});
+  if (CentreLink* const own = own_centre())
+    own->open({.parameters = cpu_copies(trained_.tensors()),
+               .clock = clock,
+               .state = restored_centre_,
+               .batches = restored_batches_,
+               .returning = returning_});
 }
 
 void ReplicaSync::finish() {
-  if (centre_) centre_->finish();
+  if (centres_) centres_->finish();
 }
 
 void ReplicaSync::keep(ExchangeResult taken) {
@@ -180,13 +192,15 @@ void ReplicaSync::before_forward() {
 }
 
 std::optional<std::int64_t> ReplicaSync::centre_bytes() const {
-  if (!centre_ || !centre_->at_rest()) return std::nullopt;
-  return bytes_with(*centre_->at_rest());
+  const CentreLink* const own = own_centre();
+  if (own == nullptr || !own->at_rest()) return std::nullopt;
+  return bytes_with(*own->at_rest());
 }
 
 std::optional<double> ReplicaSync::awaited() const {
-  if (!centre_ || !centre_->at_rest()) return std::nullopt;
-  const std::optional<double> awaited = centre_->at_rest()->awaited;
+  const CentreLink* const own = own_centre();
+  if (own == nullptr || !own->at_rest()) return std::nullopt;
+  const std::optional<double> awaited = own->at_rest()->awaited;
   return awaited && std::isfinite(*awaited) ? awaited : std::nullopt;
 }
 
@@ -220,14 +234,15 @@ CentreAtRest ReplicaSync::rest_at_once(int members) const {
 /// State that the centre goes on with after a checkpoint: of the last
 /// agreement, or that it is opened with.
 NamedTensors ReplicaSync::centre_state() const {
-  if (centre_->at_rest()) return centre_->at_rest()->state;
+  if (own_centre()->at_rest()) return own_centre()->at_rest()->state;
   if (!restored_centre_.empty()) return restored_centre_;
-  return rest_at_once(centre_->members()).state;
+  return rest_at_once(centres_->members()).state;
 }
 
 std::optional<DealtBatches> ReplicaSync::centre_batches() const {
-  if (!opens_centre()) return std::nullopt;
-  return centre_->at_rest() ? centre_->at_rest()->batches : restored_batches_;
+  const CentreLink* const own = own_centre();
+  if (own == nullptr) return std::nullopt;
+  return own->at_rest() ? own->at_rest()->batches : restored_batches_;
 }
 
 std::optional<std::int64_t> ReplicaSync::compressed_bytes() const {
@@ -242,15 +257,15 @@ NamedTensors ReplicaSync::state() const {
       all.emplace_back(std::string(kPrefix) + name, tensor);
   };
   if (rules_.policy) add(rules_.policy->state());
-  if (opens_centre()) add(centre_state());
+  if (own_centre() != nullptr) add(centre_state());
   if (compressed_) add(compressed_->state());
   return all;
 }
 
 void ReplicaSync::restore(const NamedTensors& state, std::string_view source) {
-  if (!rules_.policy && !compressed_ && !centre_) return;
+  if (!rules_.policy && !compressed_ && !centres_) return;
   try {
-    if (opens_centre()) restored_centre_ = centre_state();
+    if (own_centre() != nullptr) restored_centre_ = centre_state();
     copy_by_name(state, this->state(), source);
   } catch (const UserError& error) {
     throw UserError(

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/blocks/block.h"
-#include "lib/replicas/centre/centre_link.h"
+#include "lib/replicas/centre/centre_ways.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
@@ -35,9 +35,9 @@ class ReplicaSync {
   /// Means by which the replica reaches the others of its block.
   struct Endpoints {
     std::unique_ptr<Group> group = nullptr;
-    /// The block's centre, where replicas come to one when they are ready; then
-    /// there is no group.
-    std::unique_ptr<CentreLink> centre = nullptr;
+    /// The ways to the block's centres, where replicas come to these when they
+    /// are ready; then there is no group.
+    std::unique_ptr<CentreWays> centres = nullptr;
   };
   /// Without endpoints the block has one replica. Block and trained tensors
   /// outlive it. seed: the run's.
@@ -68,7 +68,7 @@ class ReplicaSync {
   /// Whether a centre makes the block's updates, of the gradients that it is
   /// given.
   bool pushes_gradients() const {
-    return centre_ && what() == ExchangedTensors::gradients;
+    return centres_ && what() == ExchangedTensors::gradients;
   }
   /// Whether each replica updates a part of the weights, which are gathered
   /// after it.
@@ -86,15 +86,15 @@ class ReplicaSync {
 
   /// Calls CentreLink::admit().
   void admit(int member, std::int64_t life, Link link) {
-    centre_->admit(member, life, std::move(link));
+    centres_->only().admit(member, life, std::move(link));
   }
   /// Calls CentreLink::deal().
   std::optional<std::int64_t> deal(std::int64_t first, std::int64_t end) {
-    return centre_->deal(first, end);
+    return centres_->only().deal(first, end);
   }
 
-  /// Bytes that the centre kept at the last agreement, and this replica of what
-  /// it said; nothing: it says nothing to this one.
+  /// Bytes that the centre beside this replica kept at the last agreement, and
+  /// this replica of what it said; nothing: none is there.
   std::optional<std::int64_t> centre_bytes() const;
   /// CentreAtRest::awaited of the last agreement, if it is finite.
   std::optional<double> awaited() const;
@@ -118,7 +118,11 @@ class ReplicaSync {
   void rejoin(int member) { returning_.push_back(member); }
 
  private:
-  bool opens_centre() const { return centre_ && centre_->member() == 1; }
+  /// The centre that this replica opens; nullptr: none.
+  CentreLink* own_centre() const {
+    return centres_ ? centres_->own() : nullptr;
+  }
+  ReplicaSite rules_site(std::uint64_t seed) const;
   CentreAtRest rest_at_once(int members) const;
   NamedTensors centre_state() const;
   void take_travelled();
@@ -129,7 +133,7 @@ class ReplicaSync {
   TrainedTensors& trained_;
   const ReplicaKind kind_;
   const std::unique_ptr<Group> group_;
-  const std::unique_ptr<CentreLink> centre_;
+  const std::unique_ptr<CentreWays> centres_;
   ReplicaRules rules_;
   std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
   std::array<std::unique_ptr<Exchange>, kExchanges> exchanges_;

@@ -41,6 +41,7 @@ enum class Kind {
   slower,
   elastic,
   pairs,
+  partners,
   movements,
   neighbours
 };
@@ -81,6 +82,10 @@ constexpr Case kCases[] = {
      .kind = Kind::pairs,
      .policy = "'gossip', pairs = true",
      .replicas = 4},
+    {.name = "AdPsgdOverItsLinks",
+     .kind = Kind::partners,
+     .policy = "'gossip', pairs = true, meet_at = 'partner'",
+     .replicas = 4},
     {.name = "NearestNeighbours",
      .kind = Kind::neighbours,
      .policy = "'neighbours', graph = 'ring'",
@@ -117,6 +122,7 @@ class PlainCentre {
     const at::NoGradGuard no_grad;
     if (kind_ == Kind::elastic) return pull(r, gradients);
     if (kind_ == Kind::pairs) return meet(r, gradients);
+    if (kind_ == Kind::partners) return visit_partner(r, gradients);
     if (kind_ == Kind::movements) return push(r, gradients);
     if (kind_ == Kind::neighbours) return teach(r, gradients);
     if (kind_ == Kind::compensated)
@@ -196,6 +202,28 @@ class PlainCentre {
     replicas_[r].weights = copied(mixed_[r]);
   }
 
+  /// A9, section 3 of the paper: replicas 1 and 3 visit, and have x to
+  /// themselves; 2 and 4 find what these have made of theirs.
+  void visit_partner(std::size_t r, const Tensors& gradients) {
+    const PeerGraph graph{.shape = PeerShape::ring, .pairs = true, .seed = 1};
+    const int other = drawn_neighbour(graph, static_cast<int>(replicas_.size()),
+                                      static_cast<int>(r) + 1, pulled_[r]++);
+    Tensors& its = mixed_[r % 2 == 1 ? r : static_cast<std::size_t>(other) - 1];
+    Tensors& mine = replicas_[r].weights;
+    const Tensors before = copied(mine);
+    replicas_[r].step(gradients);
+    for (std::size_t i = 0; i < its.size(); ++i) {
+      const at::Tensor update = mine[i] - before[i];
+      if (r % 2 == 1) {
+        its[i] = its[i] + update;
+        mine[i] = its[i].clone();
+      } else {
+        its[i] = (its[i] + before[i]) * 0.5;
+        mine[i] = its[i] + update;
+      }
+    }
+  }
+
   Kind kind_;
   SgdWeights server_;
   std::vector<SgdWeights> replicas_;  // as each has seen itself last
@@ -218,11 +246,15 @@ TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
   const Case of = GetParam();
   Training run = training(of, of.replicas);
   const Tensors first = plain_mlp::weights_in(run);
-  std::map<std::int64_t, Visit> visits;  // by place
+  std::map<std::int64_t, Visit> visits;  // by place; of several centres as
+                                         // the clock has them
   run.watch = [&](const TimedAction& timed) {
-    if (timed.action.arrived > 0)
-      visits[timed.action.arrived] = {static_cast<std::size_t>(timed.seat) - 1,
-                                      timed.action.batch};
+    if (timed.action.arrived == 0) return;
+    const std::int64_t place = of.kind == Kind::partners
+                                   ? std::ssize(visits) + 1
+                                   : timed.action.arrived;
+    visits[place] = {static_cast<std::size_t>(timed.seat) - 1,
+                     timed.action.batch};
   };
   Costs costs{.jitter = 0.7, .seed = 11};
   for (const double slowness : {1.0, 2.6, 1.2, 1.1})

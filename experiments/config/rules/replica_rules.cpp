@@ -319,6 +319,11 @@ void check_served(const Experiment& experiment, const Fields& top) {
   check_softsync(experiment, top);
   check_waiting(experiment, top);
   check_updates(experiment, top);
+  if (!experiment.free_schedule &&
+      experiment.replicas.kind.exchange.visits_partners)
+    top.reject("replicas",
+               "meet_at = 'partner' is of replicas that meet when they are "
+               "ready: set schedule = 'free', or leave meet_at out");
   const std::string& key = experiment.replicas.kind.lockstep_key;
   if (experiment.free_schedule && !key.empty())
     top.reject("replicas",
@@ -366,6 +371,10 @@ void check_start_with(const Experiment& experiment, const Fields& top) {
     top.reject("replicas",
                fmt::format("start_with = {}: {}", replicas.start_with, why));
   };
+  if (replicas.kind.exchange.visits_partners)
+    refuse(
+        "none joins those that meet at partners: leave one of start_with and "
+        "meet_at out");
   if (replicas.start_with >= replicas.count)
     refuse(
         fmt::format("count = {} leaves no place for others: leave "

@@ -148,6 +148,7 @@ bool can_follow_speed(const Experiment& experiment) {
   const auto& by_phase = experiment.accumulate_by_phase;
   const auto& by_block = experiment.accumulate_by_block;
   return has_centres(experiment) && !waits_for_turns &&
+         !kind.exchange.visits_partners &&
          std::all_of(by_phase.begin(), by_phase.end(), is_one) &&
          std::all_of(by_block.begin(), by_block.end(), is_one);
 }

@@ -7,6 +7,7 @@
 
 #include "experiments/runs/measuring/contended_timing.h"
 #include "experiments/runs/measuring/isolated_block.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/replicas/replicas.h"
 #include "lib/schedules/simulation/simulation.h"
 
@@ -26,7 +27,7 @@ std::int64_t full_turn(const RunPlan& plan) {
 records::Memory memory_of(const IsolatedBlock& block, const Experiment& given) {
   records::Memory memory = block.costs().memory;
   memory.channels_bytes = 0;
-  if (given.plans.front().blocks.front().exchange.served) {
+  if (has_centre(given.plans.front().blocks.front())) {
     const std::int64_t centre =
         block.bytes_of_centre(static_cast<int>(given.replicas.count));
     memory.centre_bytes = centre;

@@ -185,8 +185,9 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
   const auto prepare = [&](int block, Sender& control) -> ThreadWorker {
     const auto fed = fed_by(parts.batches);
     std::weak_ptr<CentreHost> centre;
-    if (const auto& way = by_block(ends, block).replicas.centre)
-      centre = way->host();
+    if (const auto& ways = by_block(ends, block).replicas.centres;
+        ways && ways->own() != nullptr)
+      centre = ways->own()->host();
     const auto make =
         [parts, block, fed, &control,
          mine = std::make_shared<Ends>(std::move(by_block(ends, block)))] {

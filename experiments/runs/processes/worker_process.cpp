@@ -42,6 +42,7 @@
 #include "lib/metrics/records.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/schedules/orders/executors.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/replicas/replicas.h"
 #include "lib/tensors/gpu/current_device.h"
 
@@ -156,12 +157,6 @@ bool uses_mpi(const Experiment& experiment) {
   return experiment.replicas.uses_mpi() && experiment.replicas.count > 1;
 }
 
-/// Whether the centre of the seat's block lies with it.
-bool has_centre(const Experiment& experiment, int seat) {
-  const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
-  return plan.exchange.served && plan.replica == 1;
-}
-
 c10::Device device_of_worker(const Experiment& experiment,
                              const WorkerArguments& arguments) {
   std::optional<int> local_rank;
@@ -201,7 +196,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   SeatLinks own =
       join_others(io, experiment, arguments, options, injector, gpu);
   const auto notices = std::make_shared<CentreNotices>();
-  if (has_centre(experiment, block))
+  if (has_centre(by_block(experiment.plans.front().blocks, block)))
     own.control.receiver =
         with_notices_ahead(std::move(own.control.receiver), notices);
   SeatLinks joined =

@@ -13,6 +13,7 @@
 #include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/nccl.h"
+#include "lib/schedules/plan/exchange_table.h"
 
 namespace sluice {
 namespace {
@@ -36,21 +37,25 @@ class ShownGroup final : public Group {
   Heartbeat& heartbeat_;
 };
 
-/// The way to the centre of a seat's block, beside which the centre itself lies
-/// if it is of replica 1. Links to others show waits themselves.
-std::unique_ptr<CentreLink> centre_way(
+/// The ways to the centres of a seat's block, of which one may lie beside it.
+/// Links to others show waits themselves.
+std::unique_ptr<CentreWays> centre_ways(
     const Experiment& experiment, const BlockPlan& plan,
     std::vector<Link> links, Heartbeat& heartbeat,
     const std::shared_ptr<MemoryAccount>& memory, CentreNotices& notices) {
   const int members = static_cast<int>(links.size());
-  CentreSetup setup = centre_setup(experiment, plan.block);
-  std::string name = setup.name;
-  if (plan.replica > 1)
-    return std::make_unique<CentreLink>(std::move(links.at(0)), plan.replica,
-                                        members, std::move(name));
+  CentreSetup setup = centre_setup(experiment, plan.block, plan.replica);
+  const std::string name = setup.name;
+  CentreWays::Links ways;
+  if (!has_centre(plan)) {
+    for (const int host : hosts_of(experiment, plan.block))
+      ways[host] = std::make_unique<CentreLink>(
+          std::move(by_block(links, host)), plan.replica, members, name);
+    return std::make_unique<CentreWays>(std::move(ways));
+  }
   auto [own, of_centre] =
       memory_link(kCentreCapacity, kCentreCapacity, kSupervisedDeadline);
-  links.at(0) = std::move(of_centre);
+  by_block(links, plan.replica) = std::move(of_centre);
   auto host = std::make_shared<CentreHost>(std::move(setup), std::move(links),
                                            static_cast<int>(experiment.threads),
                                            memory);
@@ -62,9 +67,10 @@ std::unique_ptr<CentreLink> centre_way(
     else
       there->merge_those_who_wait();
   });
-  return std::make_unique<CentreLink>(
-      with_waits_shown(std::move(own), heartbeat, kAnyNeighbour), 1, members,
-      std::move(name), std::move(host));
+  ways[plan.replica] = std::make_unique<CentreLink>(
+      with_waits_shown(std::move(own), heartbeat, kAnyNeighbour), plan.replica,
+      members, name, std::move(host));
+  return std::make_unique<CentreWays>(std::move(ways));
 }
 
 }  // namespace
@@ -78,8 +84,8 @@ ReplicaSync::Endpoints replica_ways(
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);
   if (plan.exchange.served)
-    return {.centre = centre_way(experiment, plan, std::move(links), heartbeat,
-                                 memory, notices)};
+    return {.centres = centre_ways(experiment, plan, std::move(links),
+                                   heartbeat, memory, notices)};
   if (experiment.replicas.uses_nccl())
     return {.group = nccl_group(std::move(links), plan.replica, device, name)};
   if (!session)

@@ -18,6 +18,7 @@
 #include "lib/engines/control.h"
 #include "lib/replicas/centre/centre_host.h"
 #include "lib/replicas/groups/memory.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/neighbours.h"
 #include "lib/tensors/gpu/staged_sender.h"
 
@@ -67,26 +68,33 @@ void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
   }
 }
 
-/// Adds links between each replica and its block's centre, which is charged to
-/// replica 1. They have no limit on how far apart replicas may be.
+/// Adds links between each replica and its block's centres, which are charged
+/// to the replicas beside which they are. They have no limit on how far apart
+/// replicas may be.
 void add_centres(const Experiment& experiment,
                  const std::optional<std::set<int>>& later,
                  std::vector<Ends>& ends) {
-  for (int block = 1; block <= experiment.blocks(); ++block) {
-    auto& memory = by_block(ends, block).memory;
-    memory = memory_of_seat(experiment, block);
-    CentreSetup setup = centre_setup(experiment, block);
+  const RunPlan& plan = experiment.plans.front();
+  // No record can make its replay wait for ever.
+  const Deadline patience = later ? kPatienceOfReplay : kSupervisedDeadline;
+  std::vector<CentreWays::Links> ways(ends.size());
+  for (const BlockPlan& host : plan.blocks) {
+    if (!has_centre(host)) continue;
+    auto& memory = by_block(ends, host.seat()).memory;
+    memory = memory_of_seat(experiment, host.seat());
+    CentreSetup setup = centre_setup(experiment, host.block, host.replica);
     setup.is_told = later.has_value();
     if (later) setup.absent = *later;
-    // No record can make its replay wait for ever.
-    const Deadline patience = later ? kPatienceOfReplay : kSupervisedDeadline;
-    auto links = links_to_centre(setup, static_cast<int>(experiment.threads),
-                                 patience, memory);
-    for (auto& link : links) {
-      const int seat = (link->member() - 1) * experiment.blocks() + block;
-      by_block(ends, seat).replicas.centre = std::move(link);
+    for (auto& link : links_to_centre(
+             setup, static_cast<int>(experiment.threads), patience, memory)) {
+      if (!link) continue;
+      const int seat = seat_of(plan, host.block, link->member());
+      by_block(ways, seat)[host.replica] = std::move(link);
     }
   }
+  for (int seat = 1; seat <= std::ssize(ends); ++seat)
+    by_block(ends, seat).replicas.centres =
+        std::make_unique<CentreWays>(std::move(by_block(ways, seat)));
 }
 
 }  // namespace
@@ -130,9 +138,9 @@ std::vector<NewcomerEnds> newcomer_ends(const Experiment& experiment,
     auto [of_replica, of_centre] =
         memory_link(kCentreCapacity, kCentreCapacity, kPatienceOfReplay);
     mine.centre = std::move(of_centre);
-    mine.ends.replicas.centre =
+    mine.ends.replicas.centres = std::make_unique<CentreWays>(
         std::make_unique<CentreLink>(std::move(of_replica), replica, members,
-                                     centre_setup(experiment, block).name);
+                                     centre_setup(experiment, block, 1).name));
     if (block == depth) continue;
     const int seat = (replica - 1) * depth + block;
     std::tie(mine.ends.above, by_block(all, block + 1).ends.below) =

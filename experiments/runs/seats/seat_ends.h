@@ -34,7 +34,7 @@ std::vector<Ends> memory_ends(
 /// The ends of one block of a replica that joins a replay.
 struct NewcomerEnds {
   Ends ends = {};
-  Link centre = {};  ///< the other end of ends.replicas.centre
+  Link centre = {};  ///< the other end of ends.replicas.centres
 };
 
 /// Channels between the blocks of a replica, and to their centres, by block.

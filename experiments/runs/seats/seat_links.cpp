@@ -15,6 +15,7 @@
 #include "lib/base/files/user_text.h"
 #include "lib/engines/control.h"
 #include "lib/replicas/groups/links.h"
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/neighbours.h"
 
 namespace sluice {
@@ -63,9 +64,8 @@ std::vector<int> replicas_of(const Experiment& experiment, int seat) {
 bool meets(const Experiment& experiment, int seat, int peer) {
   if (peer == seat || peer > experiment.started_seats()) return false;
   const BlockPlan& mine = plan_of(experiment, seat);
-  // The centre lies with replica 1.
-  return !mine.exchange.served || mine.replica == 1 ||
-         plan_of(experiment, peer).replica == 1;
+  return !mine.exchange.served ||
+         has_centre(mine) != has_centre(plan_of(experiment, peer));
 }
 
 /// The neighbours of a seat, and the other replicas of its block that it has
@@ -256,7 +256,7 @@ SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
                            heartbeat, experiment, seat, Direction::above);
   // The centre waits, not the seat beside it.
   const BlockPlan& plan = plan_of(experiment, seat);
-  if (plan.exchange.served && plan.replica == 1) return links;
+  if (has_centre(plan)) return links;
   const std::vector<int> peers = replicas_of(experiment, seat);
   for (std::size_t r = 0; r < links.replicas.size(); ++r)
     links.replicas[r] =

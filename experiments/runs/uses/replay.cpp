@@ -12,6 +12,7 @@
 #include "experiments/runs/folder/data_identity.h"
 #include "experiments/runs/folder/free_schedule.h"
 #include "experiments/runs/folder/maker.h"
+#include "experiments/runs/folder/provenance.h"
 #include "experiments/runs/folder/run_folder.h"
 #include "experiments/runs/folder/run_reader.h"
 #include "experiments/runs/processes/restarts.h"
@@ -56,6 +57,15 @@ Experiment recorded_experiment(const std::string& folder) {
   if (experiment.assist.is_free)
     experiment.recorded_lessons = recorded_lessons_of(folder);
   return experiment;
+}
+
+/// The last change that run.json has.
+std::string continued_rate(const std::string& folder) {
+  std::string rate;
+  const auto run = read_provenance(folder + "/run.json");
+  if (const auto parts = run.find("continued"); parts != run.end())
+    for (const auto& part : *parts) rate = part.value("learning_rate", rate);
+  return rate;
 }
 
 Schedule recorded_schedule(const std::string& folder, const RunPlan& plan) {
@@ -103,7 +113,9 @@ class Replay {
     std::vector<Ends> ends = memory_ends(experiment_, lives_.later());
     for (int seat = 1; seat <= experiment_.seats(); ++seat) {
       Ends& its = by_block(ends, seat);
-      if (its.replicas.centre) centres_.push_back(its.replicas.centre->host());
+      if (const auto& ways = its.replicas.centres;
+          ways && ways->own() != nullptr)
+        centres_.push_back(ways->own()->host());
       workers_.push_back(
           make_seat(experiment_, seat, std::move(its), nullptr, {}));
     }
@@ -111,7 +123,7 @@ class Replay {
 
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
-  /// Centres end with the last of the first seats, and wait for all others.
+  /// A centre ends with the seat beside it, and waits for all others.
   ~Replay() {
     newcomers_.clear();
     gone_.clear();
@@ -282,7 +294,8 @@ class Replay {
   Schedule schedule_;
   SavedHashes saved_;
   const RecordedLives lives_;
-  std::vector<std::weak_ptr<CentreHost>> centres_;  // by seat
+  /// By block; used where replicas may be lost.
+  std::vector<std::weak_ptr<CentreHost>> centres_;
   std::vector<bool> told_;              // of its losses: the centre was
   std::set<std::pair<int, int>> away_;  // block and replica
   struct Joins {
@@ -322,6 +335,7 @@ ReplayResult replay(const std::string& run_folder) {
           ? Replay(run_folder, std::move(experiment), std::move(saved)).run()
           : replay_in_lockstep(std::move(experiment), std::move(saved));
   replayed.makers = std::move(makers);
+  replayed.rate = continued_rate(run_folder);
   return replayed;
 }
 

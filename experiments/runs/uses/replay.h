@@ -21,6 +21,9 @@ struct ReplayResult {
   /// Differences between the run's makers and this process ("instruction_set
   /// AVX2 and AVX512"): it may cause a difference.
   std::string makers = {};
+  /// How the learning rate changed where the run was continued, as run.json has
+  /// it; empty: it didn't. A replay has the last part's config throughout.
+  std::string rate = {};
 
   /// The first difference as "turn 12, block 2: NAME", of another replica than
   /// the first "turn 12, block 2.3: NAME"; empty: the same bits.

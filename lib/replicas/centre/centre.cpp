@@ -268,25 +268,51 @@ void Centre::arrive(int member, const Message& message) {
 void Centre::rest_if_all_are_there() {
   for (int member = 1; member <= members(); ++member)
     if (!arrived_.contains(member) && !lost_.contains(member)) return;
-  std::vector<Tensors> brought;
-  for (const int member : arrived_)
-    brought.push_back(by_block(statistics_, member));
   CentreAtRest rest{.weights = rule_->consensus(),
-                    .statistics = mean_in_order(brought),
                     .state = named_copies_of(state()),
                     .batches = batches(),
                     .kept_bytes = kept_bytes(),
                     .losses = std::exchange(losses_, {})};
-  agreed_statistics_ = rest.statistics;
+  take_means(rest);
   if (setup_.quorum.follows_arrivals) rest.awaited = gathering_->awaited();
   for (const int member : std::exchange(arrived_, {}))
-    answer_(member, message_of_rest(member == opener_ ? &rest : nullptr));
+    answer_(member, said_at_rest(member, rest));
+}
+
+void Centre::take_means(CentreAtRest& rest) {
+  std::vector<Tensors> brought;
+  for (const int member : arrived_) {
+    Tensors& its = by_block(statistics_, member);
+    if (!setup_.is_of_several)
+      brought.push_back(its);
+    else if (member != opener_)
+      brought.push_back(std::exchange(its, {}));
+  }
+  if (!setup_.is_of_several) {
+    rest.statistics = agreed_statistics_ = mean_in_order(brought);
+    return;
+  }
+  rest.statistics = by_block(statistics_, opener_);
+  rest.visitors = mean_in_order(brought);
+}
+
+Message Centre::said_at_rest(int member, const CentreAtRest& rest) const {
+  if (!setup_.is_of_several)
+    return message_of_rest(member == opener_ ? &rest : nullptr);
+  if (member != 1 && member != opener_) return message_of_rest(nullptr);
+  const CentreAtRest told =
+      member == 1
+          ? CentreAtRest{.weights = rest.weights,
+                         .statistics = rest.statistics,
+                         .visitors = rest.visitors}
+          : CentreAtRest{.state = rest.state, .kept_bytes = rest.kept_bytes};
+  return message_of_rest(&told);
 }
 
 void Centre::leave(int member, bool is_replaced) {
   if (failure_) return;
-  const bool goes_on =
-      member != opener_ && setup_.quorum.survives_loss(members());
+  const bool goes_on = member != opener_ && !setup_.is_of_several &&
+                       setup_.quorum.survives_loss(members());
   if (!goes_on)
     return fail(
         {.text = fmt::format("{}: replica {} is gone", setup_.name, member),

@@ -38,6 +38,12 @@ struct CentreSetup {
   /// Whether each batch is served once: what another replica brings of it
   /// again, because the dealer of block 1 has taken it back, is dropped.
   bool serves_once = false;
+  /// Whether the block has others beside other replicas
+  /// (ReplicaExchange::visits_partners). At rest it tells replica 1 its weights
+  /// and what visitors have brought, and the replica that opened it the rest.
+  /// It ends when any replica is lost.
+  bool is_of_several = false;
+  std::set<int> outside = {};  ///< replicas that come to others
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
       make = nullptr;
 };
@@ -96,6 +102,8 @@ class Centre {
   MergeResult merged_for(int member, bool is_late);
   void give_to_waiting();
   void rest_if_all_are_there();
+  void take_means(CentreAtRest& rest);
+  Message said_at_rest(int member, const CentreAtRest& rest) const;
   void lose(int member, bool is_replaced);
   void gather_without(int member);
   void fail(CentreFailure failure);

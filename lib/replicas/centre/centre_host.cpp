@@ -215,6 +215,11 @@ std::vector<std::unique_ptr<CentreLink>> links_to_centre(
   std::vector<Link> ends;
   std::vector<Link> of_centre;
   for (int member = 1; member <= setup.members; ++member) {
+    if (setup.outside.contains(member)) {
+      ends.emplace_back();
+      of_centre.emplace_back();
+      continue;
+    }
     auto [mine, its] = memory_link(kCentreCapacity, kCentreCapacity, deadline);
     ends.push_back(std::move(mine));
     of_centre.push_back(std::move(its));
@@ -223,9 +228,11 @@ std::vector<std::unique_ptr<CentreLink>> links_to_centre(
                                                  threads, std::move(memory));
   std::vector<std::unique_ptr<CentreLink>> links;
   for (int member = 1; member <= setup.members; ++member)
-    links.push_back(
-        std::make_unique<CentreLink>(std::move(by_block(ends, member)), member,
-                                     setup.members, setup.name, host));
+    links.push_back(setup.outside.contains(member)
+                        ? nullptr
+                        : std::make_unique<CentreLink>(
+                              std::move(by_block(ends, member)), member,
+                              setup.members, setup.name, host));
   return links;
 }
 

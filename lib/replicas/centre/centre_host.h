@@ -88,7 +88,8 @@ class CentreHost {
   std::thread thread_;
 };
 
-/// The links of all replicas to a centre in this process.
+/// The links of all replicas to a centre in this process; nullptr for those
+/// outside (CentreSetup::outside).
 std::vector<std::unique_ptr<CentreLink>> links_to_centre(
     const CentreSetup& setup, int threads, Deadline deadline,
     std::shared_ptr<MemoryAccount> memory = nullptr);

@@ -76,6 +76,7 @@ void CentreLink::await_rest() {
   if (!rest) return;
   copy(rest->weights);
   copy(rest->statistics);
+  copy(rest->visitors);
   for (auto& [name, tensor] : rest->state) tensor = tensor.clone();
   at_rest_ = std::move(rest);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/base/messages/channel.h"
 #include "lib/replicas/centre/centre_messages.h"
@@ -53,9 +54,14 @@ class CentreLink {
   void arrive(const Tensors& statistics);
   /// Waits until they have.
   void await_rest();
-  /// What the centre said at the last rest, to the replica that opened it;
-  /// nothing: to another, or it hasn't rested yet.
+  /// What the centre said at the last rest, to the replica that opened it, or,
+  /// where the block has several, to the first one; nothing: to another, or it
+  /// hasn't rested yet.
   const std::optional<CentreAtRest>& at_rest() const { return at_rest_; }
+  /// As at_rest(), which the way then keeps no more.
+  std::optional<CentreAtRest> take_rest() {
+    return std::exchange(at_rest_, std::nullopt);
+  }
   /// The replica has done its share, and leaves without a failure.
   void finish();
 

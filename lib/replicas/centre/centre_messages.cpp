@@ -277,6 +277,7 @@ Message message_of_rest(const CentreAtRest* rest) {
   message.batch = rest->kept_bytes;
   pack(rest->weights, "weights", message);
   pack(rest->statistics, "statistics", message);
+  pack(rest->visitors, "visitors", message);
   pack_named(rest->state, "state", message);
   pack_batches(rest->batches, message);
   std::vector<std::int64_t> losses;
@@ -293,6 +294,7 @@ std::optional<CentreAtRest> rest_in(const Message& message) {
   if (message.tensors.empty()) return std::nullopt;
   CentreAtRest rest{.weights = unpack(message, "weights"),
                     .statistics = unpack(message, "statistics"),
+                    .visitors = unpack(message, "visitors"),
                     .state = named_in(message, "state"),
                     .batches = batches_in(message),
                     .kept_bytes = message.batch};

@@ -63,8 +63,8 @@ std::optional<std::int64_t> dealt_in(const Message& message);
 Message message_of_arrival(const Tensors& statistics);
 Tensors statistics_in(const Message& message);
 
-/// What it says at rest: all of it to the replica that has opened the centre,
-/// nothing to others.
+/// What it says at rest: to the replica that has opened the centre, or to the
+/// first one; nothing to others.
 Message message_of_rest(const CentreAtRest* rest);
 std::optional<CentreAtRest> rest_in(const Message& message);
 

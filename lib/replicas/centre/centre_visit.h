@@ -90,6 +90,9 @@ struct CentreLoss {
 struct CentreAtRest {
   Tensors weights = {};
   Tensors statistics = {};  ///< means of what all have brought
+  /// Where the block has several centres (CentreSetup::is_of_several): means of
+  /// what visitors have brought; the statistics are those of the host.
+  Tensors visitors = {};
   NamedTensors state = {};
   DealtBatches batches = {};
   /// Bytes of all that the centre keeps: weights, the optimizer's state, what

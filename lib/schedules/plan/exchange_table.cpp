@@ -186,6 +186,29 @@ Peers peers_of(const BlockPlan& plan, const Action& exchange) {
                   number_of_exchange(plan, exchange));
 }
 
+int host_of(const BlockPlan& plan, const Action& visit) {
+  const ReplicaExchange& exchange = plan.exchange;
+  if (!exchange.visits_partners) return 1;
+  return host_of_visit(exchange.graph, exchange.members, plan.replica,
+                       number_of_exchange(plan, visit));
+}
+
+bool has_centre(const BlockPlan& plan) {
+  const ReplicaExchange& exchange = plan.exchange;
+  if (!exchange.served) return false;
+  return exchange.visits_partners
+             ? is_host(exchange.graph, exchange.members, plan.replica)
+             : plan.replica == 1;
+}
+
+int visitors_of(const ReplicaExchange& exchange) {
+  if (!exchange.visits_partners) return exchange.members;
+  int visitors = 0;
+  for (int member = 1; member <= exchange.members; ++member)
+    visitors += is_host(exchange.graph, exchange.members, member) ? 0 : 1;
+  return visitors;
+}
+
 bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
   const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
   return plan.model_norm && exchange.what == ExchangedTensors::gradients &&

@@ -60,6 +60,12 @@ std::optional<ExchangeKind> exchange_after(const BlockPlan& plan,
 /// Peers of the plan's replica in an exchange. Exchanges are numbered by their
 /// turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
+/// The replica beside which the centre is that the plan's replica comes to.
+int host_of(const BlockPlan& plan, const Action& visit);
+/// Whether the replica has a centre beside it.
+bool has_centre(const BlockPlan& plan);
+/// Replicas of a block that come to a centre over a link.
+int visitors_of(const ReplicaExchange& exchange);
 /// Whether the norm of the whole model is that of what the replicas have given
 /// each other: its parts go down when a block has that, not with the gradients
 /// of a batch.

@@ -218,6 +218,22 @@ int drawn_neighbour(const PeerGraph& graph, int members, int member,
                     .below(all.size()));
 }
 
+bool is_host(const PeerGraph& graph, int members, int member) {
+  if (graph.shape != PeerShape::torus) return member % 2 == 0;
+  const int columns = members / rows_of(members);
+  return ((member - 1) / columns + (member - 1) % columns) % 2 == 1;
+}
+
+int host_of_visit(const PeerGraph& graph, int members, int member,
+                  std::int64_t exchange) {
+  if (is_host(graph, members, member)) return member;
+  std::set<int> visitors;  // on other graphs no neighbour is one
+  if (graph.shape == PeerShape::complete)
+    for (int other = 1; other <= members; ++other)
+      if (!is_host(graph, members, other)) visitors.insert(other);
+  return drawn_neighbour(graph, members, member, exchange, visitors);
+}
+
 std::int64_t messages_of(const PeerGraph& graph, int members,
                          std::int64_t exchange) {
   std::int64_t messages = 0;

@@ -60,6 +60,16 @@ Peers peers_of(const PeerGraph& graph, int members, int member,
 int drawn_neighbour(const PeerGraph& graph, int members, int member,
                     std::int64_t exchange, const std::set<int>& without = {});
 
+/// Whether the replica is visited by neighbours, where those of the one side of
+/// the graph visit those of the other: replica 1 visits. On a complete graph
+/// every second replica is a host.
+bool is_host(const PeerGraph& graph, int members, int member);
+
+/// The host that a replica visits in an exchange of its own, drawn by key as
+/// above among its neighbours; a host visits itself.
+int host_of_visit(const PeerGraph& graph, int members, int member,
+                  std::int64_t exchange);
+
 /// Messages of all replicas together.
 std::int64_t messages_of(const PeerGraph& graph, int members,
                          std::int64_t exchange);

@@ -65,6 +65,9 @@ struct ReplicaExchange {
   /// in the order of their arrival, instead of an exchange between peers.
   /// Replicas wait for slower ones only for an agreement.
   bool served = false;
+  /// Instead of one centre beside replica 1 each host of the graph has one
+  /// (is_host()), which it and its neighbours visit.
+  bool visits_partners = false;
   /// Whether each replica clips its own gradients before it publishes them,
   /// where the norm of the whole model is clipped (RunPlan::model_norm); else
   /// the norm is that of what is applied.
@@ -73,7 +76,9 @@ struct ReplicaExchange {
   /// was made of all that came.
   Quorum quorum = {};
   /// Whether the others go on when a replica is lost.
-  bool survives_loss() const { return served && quorum.survives_loss(members); }
+  bool survives_loss() const {
+    return served && !visits_partners && quorum.survives_loss(members);
+  }
   ExchangeWay way = ExchangeWay::sum;
   /// Exchanges of gradients, one after the other, that an update waits for; the
   /// last of two is of kind `second`. Not with shards.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/schedules/plan/peers.h"
 
 namespace sluice {
@@ -61,7 +62,7 @@ double ExchangeTraffic::sent_in(std::int64_t turns) {
   if (exchange.members == 1) return 0;
   const std::int64_t exchanges = exchanges_in(turns);
   if (exchange.served)
-    return 2 * static_cast<double>(exchanges) * exchange.members;
+    return 2 * static_cast<double>(exchanges) * visitors_of(exchange);
   double sent =
       static_cast<double>(adoptions_in(turns)) * sent_to_all(exchange);
   if (!exchange.graph.is_all()) return sent + messages_in(exchanges);

@@ -70,6 +70,11 @@ void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
 /// Checks that replicas may have as many batches as they come for.
 void check_arrival(const RunPlan& one, const ReplicaExchange& exchange) {
   constexpr const char* kShares = "set replicas.deal = 'shares'";
+  if (exchange.visits_partners)
+    throw UserError(
+        "replicas.deal = 'arrival' has a centre deal to all replicas, and "
+        "meet_at = 'partner' has none: {}",
+        kShares);
   if (!runs_free(one))
     throw UserError(
         "replicas.deal = 'arrival' is for replicas with clocks of their own, "

@@ -237,6 +237,7 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
 
 double visit_seconds(const Costs& costs, const BlockPlan& plan,
                      const Action& settle) {
+  if (plan.exchange.visits_partners && has_centre(plan)) return 0;
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
   double seconds = link.latency;

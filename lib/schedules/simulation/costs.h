@@ -124,7 +124,7 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
 
 /// Seconds that a push and its answer are on their way between a replica and
 /// the centre of its block: latency + bytes / bandwidth each, of a settle that
-/// is served.
+/// is served. None where a host visits its own centre.
 double visit_seconds(const Costs& costs, const BlockPlan& plan,
                      const Action& settle);
 

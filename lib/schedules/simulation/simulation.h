@@ -260,7 +260,10 @@ class Simulation {
   /// Time at which the replay buffer below the block has an input for it, if it
   /// has.
   std::optional<double> input_since(int block) const;
+  /// The centre beside replica 1 of the block.
   CentreQueue& centre_of(const BlockPlan& mine);
+  /// The seat beside which the centre is that the visit comes to.
+  int host_seat(const BlockPlan& mine, const Action& visit) const;
   static void skip_left_out(CentreQueue& centre);
   void forget_visitors(const CentreQueue& centre);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
@@ -364,7 +367,7 @@ class Simulation {
   std::vector<Lane> lanes_;  // by seat
   std::map<std::pair<int, std::int64_t>, Meeting>
       meetings_;                        // by block, and how many were before
-  std::map<int, CentreQueue> centres_;  // by block
+  std::map<int, CentreQueue> centres_;  // by the seat beside which they are
   /// Seats that agree with the others of their block before a turn, by block
   /// and turn, where a record says what they do.
   std::map<std::pair<int, std::int64_t>, std::set<int>> agreeing_;

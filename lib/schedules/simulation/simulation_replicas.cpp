@@ -117,7 +117,9 @@ double Simulation::end_of(int seat, const Action& action, double start) const {
 void Simulation::visit(int seat, const Action& action, double end) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
   if (action.kind == ExchangeKind::pull) return;
-  CentreQueue& centre = centre_of(mine);
+  CentreQueue& centre = mine.exchange.visits_partners
+                            ? centres_[host_seat(mine, action)]
+                            : centre_of(mine);
   const double on_its_way = visit_seconds(costs_, mine, action);
   forget_visitors(centre);
   if (action.op == Op::exchange) {
@@ -153,8 +155,12 @@ void Simulation::forget_visitors(const CentreQueue& centre) {
   for (const auto& [seat, arrival] : centre.visitors) forget(seat);
 }
 
+int Simulation::host_seat(const BlockPlan& mine, const Action& visit) const {
+  return seat_of(plans_.front(), mine.block, host_of(mine, visit));
+}
+
 Simulation::CentreQueue& Simulation::centre_of(const BlockPlan& mine) {
-  CentreQueue& centre = centres_[mine.block];
+  CentreQueue& centre = centres_[seat_of(plans_.front(), mine.block, 1)];
   if (mine.exchange.quorum.is_there() && !centre.gathering)
     centre.gathering.emplace(mine.exchange.quorum, mine.exchange.members);
   return centre;
@@ -266,7 +272,8 @@ void Simulation::take_merged(int seat, double now, Action& action) {
 std::optional<double> Simulation::served_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   const Action& settle = lane.actions.front();
-  const auto found = centres_.find(by_block(plan_of(lane).blocks, seat).block);
+  const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
+  const auto found = centres_.find(host_seat(mine, settle));
   if (found == centres_.end()) return std::nullopt;
   const CentreQueue& centre = found->second;
   const auto own = centre.visitors.find(seat);
@@ -281,8 +288,7 @@ std::optional<double> Simulation::served_since(int seat) const {
       settle.arrived > 0
           ? centre.served + 1 == settle.arrived
           : !centre.waiting.empty() && seat == centre.waiting.begin()->second;
-  if (!is_next || others_merge_before(by_block(plan_of(lane).blocks, seat),
-                                      centre, settle.arrived))
+  if (!is_next || others_merge_before(mine, centre, settle.arrived))
     return std::nullopt;
   return std::max(own->second, centre.free_since);
 }

@@ -60,20 +60,27 @@ class GroupAgreement final : public Exchange {
 class CentreAgreement final : public Exchange {
  public:
   explicit CentreAgreement(const ExchangeSite& site)
-      : centre_(*site.centre),
+      : centres_(*site.centres),
+        trained_(site.trained),
+        policy_(site.rules.policy),
         device_(site.block.device()),
         statistics_(site.block, site.kind.mean_statistics) {}
 
   void publish(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
-    centre_.arrive(on_device(copies_of(statistics_.own()), c10::kCPU));
+    const bool tells_weights = policy_ && centres_.own() == nullptr;
+    const Tensors weights = tells_weights
+                                ? policy_->agreed(values_of(trained_.tensors()))
+                                : Tensors();
+    centres_.arrive(on_device(copies_of(weights), c10::kCPU),
+                    on_device(copies_of(statistics_.own()), c10::kCPU));
   }
 
   ExchangeResult settle(const ExchangeContext& /*context*/) override {
     const at::NoGradGuard no_grad;
-    centre_.await_rest();
-    if (!centre_.at_rest()) return {};
-    const CentreAtRest& rest = *centre_.at_rest();
+    centres_.await_rest();
+    if (!centres_.agreed()) return {};
+    const CentreAtRest& rest = *centres_.agreed();
     return {.agreed =
                 AgreedWeights{.weights = on_device(rest.weights, device_),
                               .buffers = statistics_.with(rest.statistics),
@@ -81,7 +88,9 @@ class CentreAgreement final : public Exchange {
   }
 
  private:
-  CentreLink& centre_;
+  CentreWays& centres_;
+  TrainedTensors& trained_;
+  const std::shared_ptr<ReplicaPolicy> policy_;  // nullptr: weights stay here
   const c10::Device device_;
   const Statistics statistics_;
 };
@@ -89,7 +98,7 @@ class CentreAgreement final : public Exchange {
 }  // namespace
 
 std::unique_ptr<Exchange> agreement(const ExchangeSite& site) {
-  if (site.centre != nullptr) return std::make_unique<CentreAgreement>(site);
+  if (site.centres != nullptr) return std::make_unique<CentreAgreement>(site);
   if (site.group != nullptr) return std::make_unique<GroupAgreement>(site);
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/GradMode.h>
 
+#include "lib/schedules/plan/exchange_table.h"
 #include "lib/tensors/gpu/staging.h"
 #include "lib/workers/exchanges/exchange.h"
 #include "lib/workers/exchanges/published.h"
@@ -27,11 +28,17 @@ ExchangeResult taken_of(const ExchangeContext& context,
   return combined(context.plan.exchange, std::move(served.tensors));
 }
 
+/// Where there are several, replicas don't wait for others, nor join.
+bool has_only_centre(const ExchangeSite& site) {
+  return site.centres != nullptr && !site.kind.exchange.visits_partners;
+}
+
 class Pushes final : public Exchange {
  public:
   explicit Pushes(const ExchangeSite& site)
-      : centre_(*site.centre),
+      : centres_(*site.centres),
         trained_(site.trained),
+        policy_(site.rules.policy),
         losses_(site.rules.adoption.get()),
         device_(site.block.device()) {}
 
@@ -40,12 +47,16 @@ class Pushes final : public Exchange {
 
   ExchangeResult settle(const ExchangeContext& context) override {
     const at::NoGradGuard no_grad;
+    CentreLink& centre = centres_.beside(host_of(context.plan, context.action));
     if (context.plan.exchange.quorum.is_there())
-      return {.visit = CentreVisit{.place = centre_.bring(push_of(context)),
+      return {.visit = CentreVisit{.place = centre.bring(push_of(context)),
                                    .is_over = false}};
-    ServerAnswer served = centre_.visit(push_of(context));
+    ServerAnswer served = centre.visit(push_of(context));
     const CentreVisit visit{.place = served.place, .missed = served.missed};
     ExchangeResult taken = taken_of(context, device_, std::move(served));
+    if (policy_)
+      taken.weights = policy_->combine(values_of(trained_.tensors()),
+                                       {.mean = *std::move(taken.weights)});
     taken.visit = visit;
     return taken;
   }
@@ -53,19 +64,20 @@ class Pushes final : public Exchange {
  private:
   /// On the CPU, where the centre is.
   Push push_of(const ExchangeContext& context) const {
-    const bool is_gradients =
-        context.plan.exchange.what == ExchangedTensors::gradients;
-    return {
-        .member = centre_.member(),
-        .tensors = on_device(
-            is_gradients ? laid_out_like(trained_.tensors(), context.gradients)
-                         : copies_of(values_of(trained_.tensors())),
-            c10::kCPU),
-        .info = context.info,
-        .clock = context.version,
-        .batch = context.action.batch,
-        .updates = context.plan.exchange.every,
-        .loss = loss_since()};
+    return {.member = centres_.member(),
+            .tensors = on_device(brought(context), c10::kCPU),
+            .info = context.info,
+            .clock = context.version,
+            .batch = context.action.batch,
+            .updates = context.plan.exchange.every,
+            .loss = loss_since()};
+  }
+
+  Tensors brought(const ExchangeContext& context) const {
+    if (context.plan.exchange.what == ExchangedTensors::gradients)
+      return laid_out_like(trained_.tensors(), context.gradients);
+    const Tensors mine = values_of(trained_.tensors());
+    return policy_ ? policy_->offer(mine) : copies_of(mine);
   }
 
   /// The sum of the losses since the last push.
@@ -76,8 +88,9 @@ class Pushes final : public Exchange {
     return sum;
   }
 
-  CentreLink& centre_;
+  CentreWays& centres_;
   TrainedTensors& trained_;
+  const std::shared_ptr<ReplicaPolicy> policy_;  // nullptr: weights as they are
   AdoptionRule* const losses_;  // nullptr: the centre doesn't go by them
   const c10::Device device_;
 };
@@ -85,7 +98,7 @@ class Pushes final : public Exchange {
 class Pulls final : public Exchange {
  public:
   explicit Pulls(const ExchangeSite& site)
-      : centre_(*site.centre), device_(site.block.device()) {}
+      : centre_(site.centres->only()), device_(site.block.device()) {}
 
   void publish(const ExchangeContext& /*context*/) override {}
 
@@ -107,7 +120,7 @@ class Pulls final : public Exchange {
 class Entries final : public Exchange {
  public:
   explicit Entries(const ExchangeSite& site)
-      : centre_(*site.centre),
+      : centre_(site.centres->only()),
         device_(site.block.device()),
         statistics_(site.block, site.kind.mean_statistics) {}
 
@@ -133,17 +146,17 @@ class Entries final : public Exchange {
 }  // namespace
 
 std::unique_ptr<Exchange> push_to_centre(const ExchangeSite& site) {
-  if (site.centre == nullptr) return nullptr;
+  if (site.centres == nullptr) return nullptr;
   return std::make_unique<Pushes>(site);
 }
 
 std::unique_ptr<Exchange> pull_from_centre(const ExchangeSite& site) {
-  if (site.centre == nullptr) return nullptr;
+  if (!has_only_centre(site)) return nullptr;
   return std::make_unique<Pulls>(site);
 }
 
 std::unique_ptr<Exchange> entry_from_centre(const ExchangeSite& site) {
-  if (site.centre == nullptr) return nullptr;
+  if (!has_only_centre(site)) return nullptr;
   return std::make_unique<Entries>(site);
 }
 

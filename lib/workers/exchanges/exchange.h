@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/blocks/block.h"
-#include "lib/replicas/centre/centre_link.h"
+#include "lib/replicas/centre/centre_ways.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
@@ -94,8 +94,8 @@ struct ExchangeSite {
   TrainedTensors& trained;
   const ReplicaKind& kind;
   const ReplicaRules& rules;
-  Group* group = nullptr;  ///< or a centre
-  CentreLink* centre = nullptr;
+  Group* group = nullptr;  ///< or centres
+  CentreWays* centres = nullptr;
   GradientExchange* compressed = nullptr;  ///< nullptr: nothing is
 };
 

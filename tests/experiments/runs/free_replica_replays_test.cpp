@@ -76,7 +76,9 @@ class Draw {
     if (name.starts_with("'gossip'")) {
       drawn.blocks = 1;  // a ring of an even number
       drawn.replicas = 4;
-      return name + fmt::format(", mix = {}", one_of({"'before'", "'after'"}));
+      return name + fmt::format(", mix = {}, meet_at = {}",
+                                one_of({"'before'", "'after'"}),
+                                one_of({"'centre'", "'partner'"}));
     }
     drawn.replicas = number(2, std::min(4, kMostSeats / drawn.blocks));
     if (name.ends_with("softsync"))

@@ -114,6 +114,14 @@ INSTANTIATE_TEST_SUITE_P(
             std::pair{"Pairs",
                       "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
                       "pairs = true}\n"},
+            std::pair{"Partners",
+                      "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
+                      "pairs = true, meet_at = 'partner'}\n"},
+            std::pair{"PartnersOfTwoBlocks",
+                      "blocks = 2\nreplicas = {count = 2, policy = 'gossip', "
+                      "pairs = true, meet_at = 'partner', every = 3, mix = "
+                      "'after'}\nin_flight = 3\nboundary = {policy = "
+                      "'delayed_gradient'}\n"},
             std::pair{"Neighbours",
                       "blocks = 1\nreplicas = {count = 4, policy = "
                       "'neighbours', adopt_every = 0.3}\n"},
@@ -140,12 +148,20 @@ constexpr const char* kTwoByTwo =
     "blocks=2 replicas.count=2 replicas.policy=server schedule=free "
     "in_flight=3 ";
 
-/// Faults in one of 4 workers, of which 1 and 2 have the centres.
-class FreeReplicasAfter : public Faults,
-                          public testing::WithParamInterface<const char*> {};
+constexpr const char* kPartners =
+    "blocks=2 replicas.count=2 replicas.policy=gossip replicas.pairs=true "
+    "replicas.meet_at=partner schedule=free in_flight=3 ";
+
+/// Faults in one of 4 workers, of which 1 and 2 have the centres, or of
+/// partners 3 and 4.
+class FreeReplicasAfter
+    : public Faults,
+      public testing::WithParamInterface<std::pair<const char*, const char*>> {
+};
 
 TEST_P(FreeReplicasAfter, AKillAreReplayedWithWhatTheyDidBefore) {
-  const Outcome outcome = run_with(GetParam(), kTwoByTwo);
+  const auto [lines, fault] = GetParam();
+  const Outcome outcome = run_with(fault, lines);
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
   const ReplayResult replayed = replay(path("disturbed"));
@@ -154,10 +170,13 @@ TEST_P(FreeReplicasAfter, AKillAreReplayedWithWhatTheyDidBefore) {
   expect_nothing_left("disturbed");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kills, FreeReplicasAfter,
-                         testing::Values("kill block 1 @ turn 6",
-                                         "kill block 3 @ turn 10",
-                                         "kill block 4 @ turn 13"));
+INSTANTIATE_TEST_SUITE_P(
+    Kills, FreeReplicasAfter,
+    testing::Values(std::pair{kTwoByTwo, "kill block 1 @ turn 6"},
+                    std::pair{kTwoByTwo, "kill block 3 @ turn 10"},
+                    std::pair{kTwoByTwo, "kill block 4 @ turn 13"},
+                    std::pair{kPartners, "kill block 1 @ turn 6"},
+                    std::pair{kPartners, "kill block 4 @ turn 10"}));
 
 using FreeReplicasInFlight = Faults;
 
@@ -171,6 +190,20 @@ TEST_F(FreeReplicasInFlight, GoOnWithWhatEachHad) {
     ASSERT_EQ(resumed.status, 0) << resumed.text;
     EXPECT_EQ(replay(path("parts")).difference(), "") << engine;
   }
+}
+
+TEST_F(FreeReplicasInFlight, AreNotRepeatedAtARateOfAnotherLengthWhichIsSaid) {
+  const std::string cosine =
+      std::string(kTwoByTwo) +
+      "engine=virtual 'optimizer.schedule={name=" + "\"cosine\"}' ";
+  ASSERT_EQ(run("parts", cosine + "turns=8").status, 0);
+  ASSERT_EQ(sluice("run --resume " + path("parts") + " turns=12").status, 0);
+  const Outcome replayed = sluice("replay " + path("parts"));
+  EXPECT_EQ(replayed.status, 1) << replayed.text;
+  EXPECT_THAT(
+      replayed.text,
+      HasSubstr("the schedule 'cosine' now ends after turn 12, not 8; the "
+                "replay has the rates of its last part"));
 }
 
 TEST_F(FreeReplicasInFlight, GoOnInTheirNumberOnly) {

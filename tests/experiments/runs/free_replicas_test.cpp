@@ -103,6 +103,39 @@ TEST(FreePairs, AreRepeatedFromTheirRecordAndMeetOthersThanInLockstep) {
   }
 }
 
+constexpr const char* kPartners = "'gossip', pairs = true, meet_at = 'partner'";
+
+TEST(FreePartners, AreRepeatedFromTheirRecordAndDependOnTheClock) {
+  for (const char* mix : {"before", "after"}) {
+    const std::string lines =
+        net(2) + kSgd +
+        replicas(4, fmt::format("{}, mix = '{}'", kPartners, mix)) + kFree;
+    const Recording run = recorded(lines, costs_with(2, {1, 2.7, 1.3, 1}, 0.8));
+    const auto again = repeated(lines, run.actions);
+    for (std::size_t r = 0; r < again.size(); ++r)
+      EXPECT_EQ(difference(again[r], run.weights[r]), "") << mix << r;
+    const Recording other =
+        recorded(lines, costs_with(2, {3.1, 1, 1, 1.3}, 0.8));
+    EXPECT_GT(distance(run.weights[1], other.weights[1]), 1e-4) << mix;
+  }
+}
+
+/// All have the first weights, whose mean is they, as long as none steps.
+TEST(FreePartners, StayWhereTheyBeginAtARateOfNoughtAndMoveApartAboveIt) {
+  const auto lines = [](double rate) {
+    return net(1) +
+           fmt::format("optimizer = {{name = 'sgd', lr = {}}}\n", rate) +
+           replicas(4, kPartners) + kFree;
+  };
+  const Costs costs = costs_with(1, {1, 2.7, 1.3, 1}, 0.8);
+  const auto still = trained(lines(0), costs);
+  const auto moved = trained(lines(0.05), costs);
+  for (std::size_t r = 1; r < 4; ++r) {
+    EXPECT_EQ(difference(still[r], still[0]), "") << r;
+    EXPECT_GT(distance(moved[r], moved[0]), 1e-4) << r;
+  }
+}
+
 TEST(FreeServer, ThatWaitsForGradientsIsRepeatedFromItsRecord) {
   const std::string config =
       net(1) + kSgd + replicas(4, "'server', softsync = 2") + kFree;

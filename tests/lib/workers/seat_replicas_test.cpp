@@ -156,7 +156,8 @@ SeatChain two_served() {
           with_replicas(free, 2, kind.exchange),
           [&](int number, SeatSettings& settings, SeatParts& parts) {
             settings.replicas = kind;
-            parts.replicas.centre = std::move(by_block(centres, number));
+            parts.replicas.centres = std::make_unique<CentreWays>(
+                std::move(by_block(centres, number)));
           }};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <numbers>
 #include <set>
 #include <string>
@@ -189,6 +190,36 @@ TEST(Peers, PeersOfPairsAreNeighboursAndOthersInAnotherExchange) {
       met.insert({member, peers.to[0]});
     }
   EXPECT_EQ(met.size(), 12U) << "all edges, both ways";
+}
+
+using HostsByVisitor = std::map<int, std::set<int>>;
+
+/// The hosts that each replica visits in many exchanges.
+HostsByVisitor visited_on(PeerShape shape, int members) {
+  const PeerGraph graph{.shape = shape, .pairs = true, .seed = 7};
+  HostsByVisitor visited;
+  for (std::int64_t exchange = 0; exchange < 60; ++exchange)
+    for (int member = 1; member <= members; ++member)
+      visited[member].insert(host_of_visit(graph, members, member, exchange));
+  return visited;
+}
+
+TEST(Peers, ReplicasVisitNeighboursOnTheOtherSideWhichVisitThemselves) {
+  EXPECT_EQ(visited_on(PeerShape::ring, 2),
+            (HostsByVisitor{{1, {2}}, {2, {2}}}));
+  EXPECT_EQ(visited_on(PeerShape::ring, 4),
+            (HostsByVisitor{{1, {2, 4}}, {2, {2}}, {3, {2, 4}}, {4, {4}}}));
+  EXPECT_EQ(visited_on(PeerShape::ring, 6), (HostsByVisitor{{1, {2, 6}},
+                                                            {2, {2}},
+                                                            {3, {2, 4}},
+                                                            {4, {4}},
+                                                            {5, {4, 6}},
+                                                            {6, {6}}}));
+  EXPECT_EQ(visited_on(PeerShape::complete, 5),
+            (HostsByVisitor{
+                {1, {2, 4}}, {2, {2}}, {3, {2, 4}}, {4, {4}}, {5, {2, 4}}}));
+  // Rows 1 2 3 4 and 5 6 7 8: a chessboard.
+  EXPECT_EQ(visited_on(PeerShape::torus, 8)[1], (std::set<int>{2, 4, 5}));
 }
 
 TEST(Peers, AreDrawnByTheSeed) {

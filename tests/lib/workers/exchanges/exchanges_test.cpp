@@ -56,8 +56,8 @@ ReplicaKind kind_of(const std::string& policy, const Options& options) {
 /// One of the replicas, with all that its exchanges are made from.
 struct Replica {
   Replica(const ReplicaKind& replica_kind, Group* the_group,
-          CentreLink* the_centre)
-      : kind(replica_kind), group(the_group), centre(the_centre) {
+          CentreWays* the_centres)
+      : kind(replica_kind), group(the_group), centres(the_centres) {
     if (group != nullptr && kind.make)
       rules = kind.make(trained.all(), {.member = group->member(),
                                         .members = group->members(),
@@ -65,8 +65,8 @@ struct Replica {
     if (rules.policy) rules.policy->begin(values_of(trained.all()));
     plan.exchange = kind.exchange;
     plan.exchange.members = kMembers;
-    plan.exchange.served = centre != nullptr;
-    plan.replica = group != nullptr ? group->member() : centre->member();
+    plan.exchange.served = centres != nullptr;
+    plan.replica = group != nullptr ? group->member() : centres->member();
   }
 
   std::unique_ptr<Exchange> make(ExchangeKind of) {
@@ -75,7 +75,7 @@ struct Replica {
                               .kind = kind,
                               .rules = rules,
                               .group = group,
-                              .centre = centre});
+                              .centres = centres});
   }
   Exchange& exchange(ExchangeKind of) {
     auto& made = exchanges[of];
@@ -105,7 +105,7 @@ struct Replica {
   ReplicaRules rules;
   BlockPlan plan;
   Group* group;
-  CentreLink* centre;
+  CentreWays* centres;
   std::map<ExchangeKind, std::unique_ptr<Exchange>> exchanges;
 };
 
@@ -118,7 +118,7 @@ class Replicas {
     ReplicaKind kind = kind_of(policy, options);
     if (change) change(kind);
     if (are_served) {
-      centres_ = links_to_centre(
+      auto links = links_to_centre(
           {.members = kMembers,
            .name = "block 1",
            .quorum = quorum_of(kind, kMembers),
@@ -129,9 +129,12 @@ class Replicas {
                              {.options = options, .members = kMembers});
                }},
           1, std::chrono::seconds(20));
-      for (const auto& centre : centres_)
-        all_.push_back(std::make_unique<Replica>(kind, nullptr, centre.get()));
-      centres_[0]->open(
+      for (auto& link : links) {
+        centres_.push_back(std::make_unique<CentreWays>(std::move(link)));
+        all_.push_back(
+            std::make_unique<Replica>(kind, nullptr, centres_.back().get()));
+      }
+      centres_[0]->only().open(
           {.parameters = named_copies(all_[0]->trained.tensors(), "")});
       for (const auto& each : all_)
         each->plan.exchange.quorum = quorum_of(kind, kMembers);
@@ -162,7 +165,7 @@ class Replicas {
 
  private:
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<std::unique_ptr<CentreLink>> centres_;
+  std::vector<std::unique_ptr<CentreWays>> centres_;
   std::vector<std::unique_ptr<Replica>> all_;
 };
 
