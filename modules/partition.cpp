@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "modules/layer_costs.h"
 
 namespace sluice {
 namespace {
@@ -23,20 +24,39 @@ struct Choice {
   std::size_t begin = 0;
 };
 
+/// Costs of blocks by the layers with which they begin and before which they
+/// end.
+class BlockCostTable {
+ public:
+  explicit BlockCostTable(const std::vector<LayerCost>& layers)
+      : layers_(layers) {
+    for (const LayerCost& layer : layers)
+      below_.push_back(below_.back() + layer.work);
+  }
+  std::size_t layers() const { return layers_.size(); }
+  double of(std::size_t begin, std::size_t end) const {
+    const double work = below_[end] - below_[begin];
+    return end == layers_.size() ? work : work + layers_[end - 1].as_last;
+  }
+
+ private:
+  const std::vector<LayerCost>& layers_;
+  std::vector<double> below_ = {0};  // of the layers below each layer
+};
+
 /// Dynamic programming. `join` makes the cost of a cut from that of its lower
-/// blocks and the flops of its last. Strictly better only: of equal cuts the
-/// one whose last block begins first stays.
+/// blocks and that of its last. Strictly better only: of equal cuts the one
+/// whose last block begins first stays.
 template <class Join>
-std::vector<std::vector<Choice>> best_cuts(const std::vector<double>& below,
+std::vector<std::vector<Choice>> best_cuts(const BlockCostTable& costs,
                                            std::size_t blocks, Join join) {
-  const std::size_t layers = below.size() - 1;
+  const std::size_t layers = costs.layers();
   std::vector best(blocks + 1, std::vector<Choice>(layers + 1));
   best[0][0].cost = 0;
   for (std::size_t k = 1; k <= blocks; ++k) {
     for (std::size_t end = k; end <= layers; ++end) {
       for (std::size_t begin = k - 1; begin < end; ++begin) {
-        const double cost =
-            join(best[k - 1][begin].cost, below[end] - below[begin]);
+        const double cost = join(best[k - 1][begin].cost, costs.of(begin, end));
         if (cost < best[k][end].cost) best[k][end] = {cost, begin};
       }
     }
@@ -137,20 +157,25 @@ Partition partition(const ConfigNode& blocks, const Model& model) {
 }
 
 Partition balanced(std::int64_t blocks, const Model& model) {
-  const std::size_t layers = model.layers.size();
+  std::vector<LayerCost> layers;
+  for (const LayerSpec& layer : model.layers)
+    layers.push_back({.work = layer.flops});
+  return balanced(blocks, layers);
+}
+
+Partition balanced(std::int64_t blocks, const std::vector<LayerCost>& costs) {
+  const std::size_t layers = costs.size();
   SLUICE_CHECK(blocks >= 1 && blocks <= static_cast<std::int64_t>(layers),
                "{} layers into {} blocks", layers, blocks);
   const auto count = static_cast<std::size_t>(blocks);
-  std::vector<double> below = {0};  // the flops of the layers below each layer
-  for (const LayerSpec& layer : model.layers)
-    below.push_back(below.back() + layer.flops);
+  const BlockCostTable table(costs);
 
-  const double limit = best_cuts(below, count,
+  const double limit = best_cuts(table, count,
                                  [](double lower, double last) {
                                    return std::max(lower, last);
                                  })[count][layers]
                            .cost;
-  const auto best = best_cuts(below, count, [limit](double lower, double last) {
+  const auto best = best_cuts(table, count, [limit](double lower, double last) {
     return last > limit ? kInfinity : lower + last * last;
   });
 

@@ -137,6 +137,7 @@ struct PlanArguments {
   std::string trace;    ///< a file to write; or empty
   bool list = false;    ///< the actions alone, as --actions reads them
   std::string machine;  ///< a file that describes one; empty: this one
+  bool cut = false;     ///< measure layers instead, and cut by that
   /// Compare methods and numbers of blocks instead.
   bool compare = false;
   std::vector<std::string> methods;  ///< empty: the common ones

@@ -16,6 +16,7 @@
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/comparison_text.h"
 #include "experiments/planner/machine.h"
+#include "experiments/planner/measured_cut.h"
 #include "experiments/planner/operations.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/folder/free_schedule.h"
@@ -364,11 +365,27 @@ void show_progress(const std::string& text) {
   std::fflush(stderr);
 }
 
-void compare(const PlanArguments& arguments) {
+/// Throws UserError where options of a timeline stand beside such a one.
+void refuse_timeline(const PlanArguments& arguments, std::string_view beside) {
   if (!arguments.actions_file.empty() || arguments.list ||
       !arguments.trace.empty())
-    throw UserError(
-        "--compare goes with none of --actions, --list and --trace");
+    throw UserError("{} goes with none of --actions, --list and --trace",
+                    beside);
+}
+
+void cut(const PlanArguments& arguments) {
+  refuse_timeline(arguments, "--cut");
+  if (arguments.compare)
+    throw UserError("--cut and --compare measure different things: give one");
+  const ConfigNode config = config_of(timed_config(arguments));
+  const planner::MeasuredCut measured =
+      planner::measure_cut(config, data_root(), show_progress);
+  show_progress("");
+  fmt::print("{}", planner::text_of(measured));
+}
+
+void compare(const PlanArguments& arguments) {
+  refuse_timeline(arguments, "--compare");
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
   const Experiment experiment = read_to_start(config);
@@ -395,6 +412,7 @@ void compare(const PlanArguments& arguments) {
 }  // namespace
 
 void plan_command(const PlanArguments& arguments) {
+  if (arguments.cut) return cut(arguments);
   if (arguments.compare) return compare(arguments);
   const Experiment experiment =
       read_to_start(config_of(timed_config(arguments)));

@@ -50,6 +50,9 @@ void define_plan(CLI::App& app, PlanArguments& arguments) {
                       "line per block, block 1 first, such as 'F0 B0 U0'");
   command->add_flag("--list", arguments.list,
                     "print the schedules as --actions reads them");
+  command->add_flag("--cut", arguments.cut,
+                    "measure the model layer by layer, and say which cut into "
+                    "as many blocks has the fastest slowest one");
   command->add_flag(
       "--compare", arguments.compare,
       "measure several methods, cut into several numbers of blocks, and "

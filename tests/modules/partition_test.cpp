@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "modules/layer_costs.h"
 
 namespace sluice::partition_test {
 
@@ -65,6 +66,16 @@ TEST(Partition, WhatTheMostExpensiveBlockLeavesIsBalancedToo) {
 TEST(Partition, TiesAreCutLow) {
   EXPECT_EQ(partition(number(2), model_of({1, 1, 1})),
             (Partition{{0, 0}, {1, 2}}));
+}
+
+TEST(Partition, BlocksDontEndWhereThatCostsMoreThanItSaves) {
+  const std::vector<LayerCost> even = {{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+  EXPECT_EQ(balanced(2, even), (Partition{{0, 1}, {2, 3}}));
+  const std::vector<LayerCost> head = {{1, 0}, {1, 5}, {1, 0.5}, {1, 0}};
+  EXPECT_EQ(balanced(2, head), (Partition{{0, 0}, {1, 3}}));
+  // The last block ends with the model, which has no head.
+  const std::vector<LayerCost> last = {{1, 0}, {1, 0}, {1, 0}, {1, 9}};
+  EXPECT_EQ(balanced(2, last), (Partition{{0, 1}, {2, 3}}));
 }
 
 TEST(Partition, LayersWithoutCostStillFillBlocks) {

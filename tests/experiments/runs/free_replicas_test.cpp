@@ -122,9 +122,12 @@ TEST(FreePartners, AreRepeatedFromTheirRecordAndDependOnTheClock) {
 
 /// All have the first weights, whose mean is they, as long as none steps.
 TEST(FreePartners, StayWhereTheyBeginAtARateOfNoughtAndMoveApartAboveIt) {
+  // BatchNorm's statistics are each replica's own.
   const auto lines = [](double rate) {
-    return net(1) +
-           fmt::format("optimizer = {{name = 'sgd', lr = {}}}\n", rate) +
+    return fmt::format(
+               "batch_size = 8\nturns = 12\nmodel = {{hidden = [24, 20]}}\n"
+               "blocks = 1\noptimizer = {{name = 'sgd', lr = {}}}\n",
+               rate) +
            replicas(4, kPartners) + kFree;
   };
   const Costs costs = costs_with(1, {1, 2.7, 1.3, 1}, 0.8);
