@@ -12,6 +12,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/config/reading/read_experiment.h"
 #include "experiments/planner/candidates.h"
+#include "experiments/planner/recut.h"
 #include "experiments/runs/measuring/rehearsal.h"
 #include "experiments/runs/seats/assembly.h"
 #include "lib/base/error.h"
@@ -24,10 +25,6 @@ double seconds_of_turn(const BlockCosts& block) {
   return block.seconds[Op::forward] + op_seconds(block, Op::backward) +
          block.seconds[Op::update] + block.seconds[Op::learn] +
          block.seconds[Op::learn_input];
-}
-
-bool has_head(const RunPlan& plan, std::size_t k) {
-  return k + 1 < plan.blocks.size() && !plan.blocks[k].gradients.from_above;
 }
 
 /// Measures cuts of a config's model.

@@ -58,12 +58,6 @@ std::vector<Part> parts_of(const Experiment& experiment) {
   return parts;
 }
 
-/// Whether the block trains on a loss of its own.
-bool has_head(const RunPlan& plan, std::size_t k) {
-  return static_cast<int>(k) + 1 < plan.depth() &&
-         !plan.blocks[k].gradients.from_above;
-}
-
 /// Mean costs of boundaries, beside those of layers.
 struct ExtraCosts {
   double head = 0;
@@ -72,6 +66,11 @@ struct ExtraCosts {
 };
 
 }  // namespace
+
+bool has_head(const RunPlan& plan, std::size_t k) {
+  return static_cast<int>(k) + 1 < plan.depth() &&
+         !plan.blocks[k].gradients.from_above;
+}
 
 void merge_numbered(ConfigNode& config, const char* path) {
   const ConfigNode* tables = config.find(path);

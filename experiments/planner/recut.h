@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "lib/schedules/simulation/costs.h"
 
 namespace sluice::planner {
+
+/// Whether block k + 1 of the plan trains on a loss of its own, below the top.
+bool has_head(const RunPlan& plan, std::size_t k);
 
 /// Merges the tables "1", "2", ... under `path` ("boundary" or "optimizer")
 /// into one table that holds for every number. Throws UserError when they are
