@@ -21,6 +21,9 @@
 namespace sluice::planner {
 namespace {
 
+/// All layers are measured twice, and may take long.
+constexpr RehearsalOptions kFewTurns = {.warm_up = 1, .measured = 3};
+
 double seconds_of_turn(const BlockCosts& block) {
   return block.seconds[Op::forward] + op_seconds(block, Op::backward) +
          block.seconds[Op::update] + block.seconds[Op::learn] +
@@ -55,7 +58,7 @@ class Cuts {
     ConfigNode config = config_;
     config.set("blocks", to_config(ranges));
     CutSeconds cut{.ranges = ranges};
-    for (const Rehearsal& block : rehearse(made(config)))
+    for (const Rehearsal& block : rehearse(made(config), kFewTurns))
       cut.blocks.push_back(seconds_of_turn(block.seconds));
     return cut;
   }
@@ -83,9 +86,10 @@ ConfigNode plain_boundary() {
 std::vector<LayerSeconds> measured_layers(const Cuts& cuts) {
   const Experiment own = cuts.by_layer({});
   const RunPlan& plan = own.plans.front();
-  const std::vector<Rehearsal> with = rehearse(own);
+  const std::vector<Rehearsal> with = rehearse(own, kFewTurns);
   std::vector<Rehearsal> without;
-  if (has_head(plan, 0)) without = rehearse(cuts.by_layer(plain_boundary()));
+  if (has_head(plan, 0))
+    without = rehearse(cuts.by_layer(plain_boundary()), kFewTurns);
   std::vector<LayerSeconds> layers;
   for (std::size_t k = 0; k < with.size(); ++k) {
     const BlockCosts& mine = with[k].seconds;
