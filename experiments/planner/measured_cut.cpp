@@ -21,13 +21,43 @@
 namespace sluice::planner {
 namespace {
 
-/// All layers are measured twice, and may take long.
-constexpr RehearsalOptions kFewTurns = {.warm_up = 1, .measured = 3};
+/// A machine is faster at one time than at another: rounds in turns, so that no
+/// layer has a slow time for itself.
+constexpr int kRounds = 3;
+constexpr RehearsalOptions kFewTurns = {.warm_up = 1, .measured = 1};
 
 double seconds_of_turn(const BlockCosts& block) {
   return block.seconds[Op::forward] + op_seconds(block, Op::backward) +
          block.seconds[Op::update] + block.seconds[Op::learn] +
          block.seconds[Op::learn_input];
+}
+
+using CostsOfBlocks = std::vector<BlockCosts>;
+
+/// For each block the round in which its turn took the median time.
+CostsOfBlocks medians_of(const std::vector<std::vector<Rehearsal>>& rounds) {
+  CostsOfBlocks medians;
+  for (std::size_t k = 0; k < rounds.front().size(); ++k) {
+    CostsOfBlocks costs;
+    for (const auto& round : rounds) costs.push_back(round[k].seconds);
+    std::sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) {
+      return seconds_of_turn(a) < seconds_of_turn(b);
+    });
+    medians.push_back(costs[costs.size() / 2]);
+  }
+  return medians;
+}
+
+/// Costs of the blocks of each, measured in turns.
+std::vector<CostsOfBlocks> measured_in_turns(
+    const std::vector<Experiment>& experiments) {
+  std::vector<std::vector<std::vector<Rehearsal>>> rounds(experiments.size());
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = 0; i < experiments.size(); ++i)
+      rounds[i].push_back(rehearse(experiments[i], kFewTurns));
+  std::vector<CostsOfBlocks> all;
+  for (const auto& each : rounds) all.push_back(medians_of(each));
+  return all;
 }
 
 /// Measures cuts of a config's model.
@@ -54,13 +84,21 @@ class Cuts {
                                    own_.ranges));
   }
 
-  CutSeconds measured(const Partition& ranges) const {
-    ConfigNode config = config_;
-    config.set("blocks", to_config(ranges));
-    CutSeconds cut{.ranges = ranges};
-    for (const Rehearsal& block : rehearse(made(config), kFewTurns))
-      cut.blocks.push_back(seconds_of_turn(block.seconds));
-    return cut;
+  std::vector<CutSeconds> measured(const std::vector<Partition>& cuts) const {
+    std::vector<Experiment> experiments;
+    for (const Partition& ranges : cuts) {
+      ConfigNode config = config_;
+      config.set("blocks", to_config(ranges));
+      experiments.push_back(made(config));
+    }
+    std::vector<CutSeconds> all;
+    for (const CostsOfBlocks& costs : measured_in_turns(experiments)) {
+      CutSeconds cut{.ranges = cuts[all.size()]};
+      for (const BlockCosts& block : costs)
+        cut.blocks.push_back(seconds_of_turn(block));
+      all.push_back(std::move(cut));
+    }
+    return all;
   }
 
  private:
@@ -84,22 +122,21 @@ ConfigNode plain_boundary() {
 
 /// What heads take is what a backward takes longer with them than without.
 std::vector<LayerSeconds> measured_layers(const Cuts& cuts) {
-  const Experiment own = cuts.by_layer({});
-  const RunPlan& plan = own.plans.front();
-  const std::vector<Rehearsal> with = rehearse(own, kFewTurns);
-  std::vector<Rehearsal> without;
-  if (has_head(plan, 0))
-    without = rehearse(cuts.by_layer(plain_boundary()), kFewTurns);
+  std::vector<Experiment> experiments = {cuts.by_layer({})};
+  const RunPlan plan = experiments[0].plans.front();
+  if (has_head(plan, 0)) experiments.push_back(cuts.by_layer(plain_boundary()));
+  const std::vector<CostsOfBlocks> measured = measured_in_turns(experiments);
+  const CostsOfBlocks& with = measured.front();
+  const CostsOfBlocks& without = measured.back();
   std::vector<LayerSeconds> layers;
   for (std::size_t k = 0; k < with.size(); ++k) {
-    const BlockCosts& mine = with[k].seconds;
+    const BlockCosts& mine = with[k];
     LayerSeconds layer{
-        .name = own.model.layers[k].name,
+        .name = cuts.own().model.layers[k].name,
         .as_last = mine.seconds[Op::learn] + mine.seconds[Op::learn_input]};
-    if (has_head(plan, k) && !without.empty())
-      layer.as_last +=
-          std::max(0.0, op_seconds(mine, Op::backward) -
-                            op_seconds(without[k].seconds, Op::backward));
+    if (has_head(plan, k))
+      layer.as_last += std::max(0.0, op_seconds(mine, Op::backward) -
+                                         op_seconds(without[k], Op::backward));
     layer.work = seconds_of_turn(mine) - layer.as_last;
     layers.push_back(std::move(layer));
   }
@@ -145,10 +182,13 @@ MeasuredCut measure_cut(
   for (const LayerSeconds& layer : cut.layers)
     costs.push_back({.work = layer.work, .as_last = layer.as_last});
   progress("measuring the blocks of two cuts");
-  cut.by_operations = cuts.measured(balanced(own.blocks(), own.model));
-  const Partition best = balanced(own.blocks(), costs);
-  cut.by_times = best == cut.by_operations.ranges ? cut.by_operations
-                                                  : cuts.measured(best);
+  const Partition by_operations = balanced(own.blocks(), own.model);
+  const Partition by_times = balanced(own.blocks(), costs);
+  std::vector<Partition> both = {by_operations};
+  if (by_times != by_operations) both.push_back(by_times);
+  const std::vector<CutSeconds> measured = cuts.measured(both);
+  cut.by_operations = measured.front();
+  cut.by_times = measured.back();
   return cut;
 }
 
