@@ -56,6 +56,7 @@ std::vector<CostsOfBlocks> measured_in_turns(
     for (std::size_t i = 0; i < experiments.size(); ++i)
       rounds[i].push_back(rehearse(experiments[i], kFewTurns));
   std::vector<CostsOfBlocks> all;
+  all.reserve(rounds.size());
   for (const auto& each : rounds) all.push_back(medians_of(each));
   return all;
 }
