@@ -373,8 +373,24 @@ void refuse_timeline(const PlanArguments& arguments, std::string_view beside) {
                     beside);
 }
 
+/// Whether durations are said, or of another machine.
+bool says_durations(const PlanArguments& arguments) {
+  const auto is_said = [](const auto& option) {
+    return !option.second.empty();
+  };
+  return arguments.calibrate || !arguments.machine.empty() ||
+         !arguments.slow.empty() ||
+         std::any_of(arguments.lists.begin(), arguments.lists.end(), is_said) ||
+         std::any_of(arguments.numbers.begin(), arguments.numbers.end(),
+                     is_said);
+}
+
 void cut(const PlanArguments& arguments) {
   refuse_timeline(arguments, "--cut");
+  if (says_durations(arguments))
+    throw UserError(
+        "--cut measures what layers take on this machine: leave out --machine, "
+        "--calibrate, --slow and the durations");
   if (arguments.compare)
     throw UserError("--cut and --compare measure different things: give one");
   const ConfigNode config = config_of(timed_config(arguments));

@@ -40,8 +40,8 @@ struct CentreSetup {
   bool serves_once = false;
   /// Whether the block has others beside other replicas
   /// (ReplicaExchange::visits_partners). At rest it tells replica 1 its weights
-  /// and what visitors have brought, and the replica that opened it the rest.
-  /// It ends when any replica is lost.
+  /// and what visitors have brought, and the replica that opened it the rest;
+  /// any lost replica ends it.
   bool is_of_several = false;
   std::set<int> outside = {};  ///< replicas that come to others
   std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters)>
